@@ -13,7 +13,7 @@
 #define OFF "false|no|n|f|0|off"
 #define SHARDED "each rank holds all parameters, and only the optimizer's state lies in slices over the ranks"
 #define DEEPSPEED "DeepSpeed is not used: the optimizer's state lies in slices over the ranks as it is (ZeRO stage 1)"
-#define OFFLOADED "nothing is moved off a device: YOKE_MEMORY_LIMIT computes activations again to save memory"
+#define OFFLOADED "--offload state=host moves the optimizer's state; YOKE_MEMORY_LIMIT computes activations again to save memory"
 #define PARALLEL "ranks share out rows alone: a layer, a sequence and a parameter stay whole"
 #define RECOMPUTED "blocks of layers are computed again by --gradient-checkpointing or yk_model_recompute"
 #define MEGATRON "Megatron-LM is not used: ranks share out rows"

@@ -7,7 +7,8 @@ libyokecore_la_SOURCES += core/job/trace/agree.c core/job/trace/agree.h core/job
 	core/job/checkpoint/emergency.h core/job/trace/step_feed.c core/job/trace/step_feed.h core/job/loop/flush.c \
 	core/job/loop/flush.h core/job/handle.c core/job/checkpoint/job_hash.c core/job/checkpoint/job_hash.h \
 	core/job/session/host_coll.c core/job/trace/host_value.c core/job/trace/host_value.h core/job/input.c core/job/input.h \
-	core/job/job.h core/job/team/job_join.c core/job/team/job_join.h core/job/team/local_sgd.c core/job/team/local_sgd.h \
+	core/job/job.h core/job/team/host_place.c core/job/team/host_place.h \
+	core/job/team/job_join.c core/job/team/job_join.h core/job/team/local_sgd.c core/job/team/local_sgd.h \
 	core/job/loop/job_log.c core/job/loop/job_log.h core/job/session/main_rank.c core/job/trace/op.h core/job/trace/op_layer.c \
 	core/job/trace/op_loss.c core/job/trace/op_math.c core/job/trace/op_norm.c core/job/trace/op_pack.c core/job/trace/op_shape.c \
 	core/job/session/open.c core/job/session/open.h core/job/operand.c core/job/operand.h core/job/opt.c core/job/opt.h \

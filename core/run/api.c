@@ -40,6 +40,15 @@ static yk_status publish_late(void *params, yk_error *err)
     return yk__params_publish_late(params, err);
 }
 
+/* For an engine of which only the exchange, and perhaps the host device, is open. */
+static yk_status engine_drop(yk__engine *e, yk_error *err)
+{
+    yk__host_close(&e->host);
+    yk__exchange_close(&e->exchange);
+    yk__free(e);
+    return err->status;
+}
+
 yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_config *c, yk__engine **out, yk_error *err)
 {
     yk__engine *e;
@@ -54,7 +63,7 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     }
     e->queue = (yk__queue){.dev = dev, .cancel = yk__exchange_cancel(&e->exchange), .limit = c->memory_limit};
     e->params =
-        (yk__params){.queue = &e->queue, .exchange = &e->exchange, .precision = c->precision, .version = 1};
+        (yk__params){.queue = &e->queue, .updates = &e->queue, .exchange = &e->exchange, .precision = c->precision, .version = 1};
     e->params.rounds8 = c->rounds8;
     e->params.inference = c->inference;
     e->params.power_rank = c->power_rank;
@@ -65,18 +74,21 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     e->params.keep_whole = c->keep_whole;
     e->params.first_way = c->way;
     e->params.first_home = c->home;
-    yk__params_choose_way(&e->params);
+    e->params.offloads = c->offloads;
     e->params.bucket_bytes = e->exchange.world > 1 ? yk__option_number(YK__OPTION_BUCKET_BYTES) : SINGLE_BYTES;
     if (c->bucket_bytes)
         e->params.bucket_bytes = c->bucket_bytes;
+    if (c->offloads && yk__host_open(&e->host, &e->params, c->host, err))
+        return engine_drop(e, err);
+    yk__params_choose_way(&e->params);
     e->exec = (yk__exec){.queue = &e->queue, .exchange = &e->exchange, .params = &e->params, .first_action = c->action,
                          .cache_bytes = c->cache_bytes, .cache_most = c->cache_most ? c->cache_most : PLANS, .runs = 1};
     e->updater =
         (yk__updater){.optim = {.exec = &e->exec, .params = &e->params}, .exec = &e->exec, .params = &e->params, .divisor = 1.0};
-    if (yk__tracer_open(dev, e->exchange.rank, yk__exchange_name(&e->exchange, e->exchange.rank), &e->queue.tracer, err)) {
-        yk__free(e);
-        return err->status;
-    }
+    if (e->host.dev)
+        e->updater.optim.exec = &e->host.exec;
+    if (yk__tracer_open(dev, e->exchange.rank, yk__exchange_name(&e->exchange, e->exchange.rank), &e->queue.tracer, err))
+        return engine_drop(e, err);
     yk__exchange_before_meeting(&e->exchange, publish_late, &e->params);
     e->snapshot = (yk__snapshot){.params = &e->params, .exchange = &e->exchange};
     *out = e;
@@ -92,6 +104,13 @@ void yk__engine_stop(yk__engine *e)
 {
     yk__island_abort(&e->params.island); /* first: its collectives may wait for other ranks */
     yk__device_settle(e->queue.dev);
+    if (e->host.dev)
+        yk__device_settle(e->host.dev);
+}
+
+bool yk__engine_lost(const yk__engine *e)
+{
+    return e && e->host.dev && e->host.dev->lost;
 }
 
 void yk__engine_free(yk__engine *e)
@@ -107,6 +126,7 @@ void yk__engine_free(yk__engine *e)
         yk__island_abort(&e->params.island);
     }
     yk__queue_drain(&e->queue);
+    yk__queue_drain(e->params.updates);
     yk__tracer_close(e->queue.tracer);
     e->queue.tracer = NULL;
     yk__exchange_drop(&e->exchange.reduction);
@@ -120,6 +140,7 @@ void yk__engine_free(yk__engine *e)
     yk__instance_free(&e->exec.instance, &e->queue);
     yk__fetches_free(&e->fetches, &e->queue);
     yk__params_free(&e->params);
+    yk__host_close(&e->host);
     yk__exchange_close(&e->exchange);
     yk__free(e);
 }
@@ -288,7 +309,8 @@ void yk__engine_measure(yk__engine *e, bool on)
 
 void yk__engine_stats_get(const yk__engine *e, yk__engine_stats *s)
 {
-    const uint64_t *bytes = e->queue.bytes;
+    const uint64_t *bytes = e->queue.bytes, blocks = e->exchange.shared_bytes;
+    const uint64_t own = e->exchange.world == 1 ? blocks : 0, shared = blocks - own;
     *s = (yk__engine_stats){
         .peak_bytes = e->queue.peak,
         .param_bytes = bytes[YK__PARAM_BYTES],
@@ -297,9 +319,12 @@ void yk__engine_stats_get(const yk__engine *e, yk__engine_stats *s)
         .arena_bytes = bytes[YK__ARENA_BYTES],
         .input_bytes = bytes[YK__INPUT_BYTES],
         .scratch_bytes = bytes[YK__SCRATCH_BYTES],
-        .sliced_bytes = bytes[YK__STATE_BYTES] + yk__sums_bytes(&e->params) + yk__params_slice_bytes(&e->params),
+        .sliced_bytes = yk__params_offload(&e->params)
+                            ? 0
+                            : bytes[YK__STATE_BYTES] + yk__sums_bytes(&e->params) + yk__params_slice_bytes(&e->params),
         .kept_bytes = e->exec.kept_bytes,
-        .shared_bytes = e->exchange.shared_bytes + yk__power_bytes(&e->params),
+        .shared_bytes = shared + yk__power_bytes(&e->params),
+        .host_bytes = e->host.queue.peak + own,
         .busy_seconds = e->queue.busy_seconds,
         .compiles = e->exec.compiles,
         .hits = e->exec.hits,

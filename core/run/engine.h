@@ -8,6 +8,7 @@
 #define YOKE_CORE_RUN_ENGINE_H
 
 #include "core/run/fetch.h"
+#include "core/run/host.h"
 #include "core/run/update.h"
 #include "core/run/values/snapshot.h"
 #include "core/run/ways/powersgd.h"
@@ -19,6 +20,7 @@ struct yk__engine {
     yk__exchange exchange;
     yk__params params;
     yk__exec exec;
+    yk__host host;
     yk__updater updater;
     yk__snapshot snapshot;
     yk__fetches fetches;

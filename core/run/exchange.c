@@ -8,7 +8,10 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/round.h"
 #include "core/run/queue.h"
+
+#define PAGE 4096u /* bytes: buffers over host memory begin at multiples */
 
 static yk__part find_part(const yk__exchange *exchange)
 {
@@ -37,7 +40,8 @@ yk_status yk__exchange_open(yk__exchange *exchange, yk__group *group, bool plans
     *exchange = (yk__exchange){.group = group,
                                .coll = yk__group_coll(group),
                                .rank = yk__group_rank(group),
-                               .world = yk__group_size(group)};
+                               .world = yk__group_size(group),
+                               .plans_only = plans_only};
     exchange->shares = exchange->world > 1 && yk__coll_shares(exchange->coll);
     if (exchange->world > 1 && !plans_only)
         exchange->medium = exchange->shares ? YK__MEMORY : YK__MESSAGES;
@@ -113,26 +117,42 @@ const volatile int *yk__exchange_cancel(const yk__exchange *exchange)
 
 /* ---- Blocks ---- */
 
+/* The block of a rank that is alone, with zeros. */
+static yk_status alloc_own(const yk__exchange *exchange, uint64_t n, yk__coll_buffer *block, yk_error *err)
+{
+    if (exchange->plans_only)
+        return YK_OK;
+    block->bytes = yk__round_up(n * sizeof(float), PAGE);
+    block->mem = yk__malloc_aligned(block->bytes, PAGE);
+    if (!block->mem)
+        return yk__fail_mem(err, block->bytes, "gradients and parameters on the host");
+    memset(block->mem, 0, block->bytes);
+    return YK_OK;
+}
+
 static yk_status alloc_block(yk__exchange *exchange, const char *what, uint32_t layout, uint64_t n, yk__coll_mode mode,
                              yk__coll_buffer *block, yk_error *err)
 {
     char name[40];
+    if (exchange->world == 1)
+        return alloc_own(exchange, n, block, err);
     snprintf(name, sizeof name, "%s-%u", what, layout);
     return yk__coll_alloc(exchange->coll, name, n * sizeof(float), mode, block, err);
 }
 
 yk_status yk__exchange_alloc(yk__exchange *exchange, uint32_t layout, uint64_t grads, uint64_t values, yk__blocks blocks, yk_error *err)
 {
-    const uint64_t copies = exchange->shares ? exchange->world : 1u + yk__coll_keeps_residual(exchange->coll);
+    const bool single = exchange->world == 1, makes = exchange->medium || single;
+    const uint64_t copies = exchange->shares ? exchange->world : 1u + (!single && yk__coll_keeps_residual(exchange->coll));
     const uint32_t due = (uint32_t)blocks & ~exchange->blocks;
-    if (exchange->world == 1 || !values)
+    if ((single && !exchange->keeps) || !values)
         return YK_OK;
     exchange->shared_bytes += sizeof(float) * ((due & YK__BLOCK_GRADS ? grads * copies : 0) + (due & YK__BLOCK_VALUES ? values : 0));
-    if (exchange->medium && (due & YK__BLOCK_GRADS) &&
+    if (makes && (due & YK__BLOCK_GRADS) &&
         (alloc_block(exchange, "gradients", layout, grads, YK__COLL_PRIVATE, &exchange->grad, err) ||
-         yk__coll_keep_residual(exchange->coll, &exchange->grad, err)))
+         (!single && yk__coll_keep_residual(exchange->coll, &exchange->grad, err))))
         return err->status;
-    if (exchange->medium && (due & YK__BLOCK_VALUES) &&
+    if (makes && (due & YK__BLOCK_VALUES) &&
         alloc_block(exchange, "parameters", layout, values, YK__COLL_COMMON, &exchange->value, err))
         return err->status;
     exchange->blocks |= due; /* not before: ranks that meet while they make a block publish values if the mask names a block for them */
@@ -175,12 +195,20 @@ void yk__exchange_clear_residual(yk__exchange *exchange)
     yk__coll_clear_residual(&exchange->grad);
 }
 
+static void release_block(yk__exchange *exchange, yk__coll_buffer *block)
+{
+    if (block->mem && exchange->world > 1) {
+        yk__coll_release(exchange->coll, block);
+    } else {
+        yk__free(block->mem);
+        *block = (yk__coll_buffer){0};
+    }
+}
+
 void yk__exchange_release(yk__exchange *exchange)
 {
-    if (exchange->grad.mem)
-        yk__coll_release(exchange->coll, &exchange->grad);
-    if (exchange->value.mem)
-        yk__coll_release(exchange->coll, &exchange->value);
+    release_block(exchange, &exchange->grad);
+    release_block(exchange, &exchange->value);
     exchange->shared_bytes = 0;
     exchange->blocks = 0;
 }

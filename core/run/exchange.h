@@ -61,6 +61,8 @@ typedef struct yk__exchange {
     yk__part part;
     bool drives; /* exchanges that other ranks wait for go on while this rank's host waits for the device */
     bool narrows; /* parameters travel in bf16 */
+    bool keeps;   /* the only rank of its job has blocks, too, in memory of its own: the host updates (host.h) */
+    bool plans_only;
     yk__roles roles; /* a view of the next two arrays */
     bool *member;
     double *owns;

@@ -50,10 +50,22 @@ static void bind_grad(const yk__exec *exec, yk__prog *p, uint32_t i, uint32_t ke
         p->slot[i] = exec->params->bucket[key & ~YK__KEY_BUCKET].grad;
 }
 
+/* A program of the host device, which updates: values and sums in the blocks for exchanges. False: the slot is bound as the rank's own. */
+static bool bind_on_host(const yk__exec *exec, yk__prog *p, uint32_t i, const yk_slot *s)
+{
+    const yk__bucket *b = &exec->params->bucket[s->key & ~YK__KEY_BUCKET];
+    if (exec->queue == exec->params->queue || (s->kind != YK_SLOT_PARAM && s->kind != YK_SLOT_GRAD))
+        return false;
+    p->slot[i] = s->kind == YK_SLOT_PARAM ? b->host_values : yk__bucket_sums(b);
+    return true;
+}
+
 static void bind_slot(const yk__exec *exec, yk__prog *p, uint32_t segment, uint32_t i, yk_buffer *input)
 {
     const yk_slot *s = &p->plan->graph.slot[i];
     p->slot_version[i] = exec->runs;
+    if (bind_on_host(exec, p, i, s))
+        return;
     if (s->kind == YK_SLOT_ARENA) {
         p->slot[i] = exec->instance.arena.part[s->key].buffer;
     } else if (s->kind == YK_SLOT_INPUT) {

@@ -51,13 +51,13 @@ static yk_status agree_on(yk__engine *e, const yk__roles *roles, yk_error *err)
 static yk_status move_moment(yk__params *p, yk__bucket *b, const yk__bucket *was, uint32_t k, float *all, yk_error *err)
 {
     const uint64_t had = (was->end - was->begin) * sizeof *all, has = (b->end - b->begin) * sizeof *all;
-    if (yk__queue_read(p->queue, b->moment[k], 0, all + was->begin, had, err) ||
+    if (yk__queue_read(p->updates, b->moment[k], 0, all + was->begin, had, err) ||
         yk__exchange_move(p->exchange, &was->layout.slice, &b->layout.slice, all, err))
         return err->status;
-    yk__queue_unbuffer(p->queue, &b->moment[k], had, YK__STATE_BYTES);
-    if (has && yk__queue_buffer(p->queue, has, &b->moment[k], YK__STATE_BYTES, err))
+    yk__queue_unbuffer(p->updates, &b->moment[k], had, YK__STATE_BYTES);
+    if (has && yk__queue_buffer(p->updates, has, &b->moment[k], YK__STATE_BYTES, err))
         return err->status;
-    return yk__queue_write(p->queue, b->moment[k], 0, all + b->begin, has, err);
+    return yk__queue_write(p->updates, b->moment[k], 0, all + b->begin, has, err);
 }
 
 static yk_status move_moments(yk__params *p, yk__bucket *b, const yk__bucket *was, yk_error *err)
@@ -84,7 +84,7 @@ static yk_status move_sums(yk__params *p, yk__bucket *b, yk__bucket *was, yk_err
     if (!yk__exchange_move(p->exchange, &was->layout.slice, &b->layout.slice, all, err) && !yk__sums_make(p, b, err) &&
         b->begin < b->end) {
         memcpy(b->sum, all + b->begin, (b->end - b->begin) * sizeof *all);
-        yk__queue_write(p->queue, b->grad, 0, b->sum, b->is_wrapped ? 0 : (b->end - b->begin) * sizeof *all, err);
+        yk__queue_write(p->updates, b->grad, 0, b->sum, b->is_wrapped ? 0 : (b->end - b->begin) * sizeof *all, err);
     }
     yk__free(all);
     return err->status;

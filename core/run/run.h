@@ -45,6 +45,8 @@ typedef struct yk__engine_config {
     uint64_t cache_bytes;    /* host memory for programs kept beside those in use; 0: 64 MiB */
     uint32_t cache_most;     /* programs kept; 0: 96 */
     bool inference;          /* no parameter has a gradient */
+    bool offloads;           /* ranks with memory of their own update on the host (host.h); equal on all ranks */
+    const yk__placement *host; /* the host's device for it: a processor's; needed on such a rank */
 } yk__engine_config;
 
 /* A device that plans only (yk__device_plan_only) counts memory as in a run, and its reads leave the caller's values unchanged. A format
@@ -53,6 +55,7 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
 /* Returns once nothing runs on the device, which then does nothing more: for a job that was cancelled. */
 void yk__engine_stop(yk__engine *e);
 void yk__engine_free(yk__engine *e);
+bool yk__engine_lost(const yk__engine *e); /* its host device hangs, and may still use memory that it was given; e may be NULL */
 /* Sets the bytes of the device that this rank has: plans keep to them if recomputation can. Before the first run. */
 void yk__engine_budget(yk__engine *e, uint64_t bytes);
 
@@ -229,6 +232,8 @@ typedef struct yk__engine_stats {
     uint64_t kept_bytes;      /* largest part of the arena that a loss's forward leaves behind for its backward */
     uint64_t scratch_bytes;   /* the plugin's memory beside the slots, if it reports it */
     uint64_t shared_bytes;    /* host memory shared by the ranks, beside the above: gradients and updated parameters */
+    uint64_t host_bytes;      /* this rank's memory on the host, if the host updates: moments, sums in slices, and, on an only rank,
+                                 gradients and parameters */
     double busy_seconds;      /* a yk__engine_run's own computing time, without waits for other ranks. In a group of one it is
                                  the last run's, else that of the last timed run with a loss */
     uint64_t compiles, hits;  /* counts of the program cache */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/nearest.h"
+#include "core/base/number.h"
 #include "core/base/word.h"
 
 static const struct {
@@ -36,6 +37,63 @@ yk_status yk__stage_read(const char *word, const char *source, yk__stage *stage,
         const char *near = yk__nearest_word(word, words, sizeof words / sizeof words[0]);
         return yk__fail(err, YK_E_ARG, "%s %.80s: expected state, gradients or params%s%s%s", source, word, near ? ": did you mean " : "",
                         near ? near : "", near ? "?" : "");
+    }
+    return YK_OK;
+}
+
+/* ---- Places beside devices ---- */
+
+/* One PART=PLACE[:R] as its pieces; fraction is NULL without R. */
+typedef struct offload_part {
+    const char *what, *place, *fraction;
+    size_t n_what, n_word;
+    double part;
+} offload_part;
+
+static bool part_split(const char *text, offload_part *p)
+{
+    char *end = NULL;
+    *p = (offload_part){.what = text, .n_what = strcspn(text, "="), .part = 1};
+    p->place = text[p->n_what] ? text + p->n_what + 1 : "";
+    p->n_word = strcspn(p->place, ":");
+    const bool host = yk__word_find("host=cpu", p->place, p->n_word) == 0;
+    const bool disk = yk__word_find("nvme", p->place, p->n_word) == 0 && p->place[p->n_word] && p->place[p->n_word + 1];
+    p->fraction = host ? strchr(p->place, ':') : disk ? strchr(p->place + p->n_word + 1, ':') : NULL;
+    if (p->fraction)
+        p->part = yk__number_read(p->fraction + 1, &end);
+    return (host || disk) && yk__word_find("state|state+masters|params|activations", p->what, p->n_what) >= 0 &&
+           (!p->fraction || (end != p->fraction + 1 && !*end && p->part > 0 && p->part <= 1));
+}
+
+/* The reason why a place is not built; NULL if it is. */
+static const char *part_unbuilt(const offload_part *p)
+{
+    if (yk__word_find("params", p->what, p->n_what) == 0)
+        return "parameters are whole on each device; state=host is built";
+    if (yk__word_find("activations", p->what, p->n_what) == 0)
+        return "YOKE_MEMORY_LIMIT and --gradient-checkpointing compute activations again instead";
+    if (yk__word_find("nvme", p->place, p->n_word) == 0)
+        return "a disk holds no state; state=host is built";
+    return p->part < 1 ? "the host updates the whole of a slice: state=host" : NULL;
+}
+
+yk_status yk__offload_read(const char *text, const char *source, bool *offloads, yk_error *err)
+{
+    char copy[2048], *next = copy, *one;
+    *offloads = false;
+    if (!text || yk__word_find("none=no=false", text, strlen(text)) == 0)
+        return YK_OK;
+    if (strlen(text) >= sizeof copy)
+        return yk__fail(err, YK_E_ARG, "%s: expected fewer than %zu characters, got %zu", source, sizeof copy, strlen(text));
+    strcpy(copy, text);
+    while ((one = strsep(&next, ","))) {
+        offload_part p;
+        if (!part_split(one, &p))
+            return yk__fail(err, YK_E_ARG, "%s %.200s: expected state, params or activations, = and host or nvme:DIR, and perhaps :R, a "
+                            "part from 0 to 1: state=host:0.6", source, one);
+        if (part_unbuilt(&p))
+            return yk__fail(err, YK_E_ARG, "%s %.300s: not built yet: %s", source, text, part_unbuilt(&p));
+        *offloads = true;
     }
     return YK_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Stages of sharding: the kinds of a model's values that lie in slices over the ranks. One table has the words of yk_config.shard, of
- * --shard, and of FSDP's and ZeRO's files. Thread-safe.
+ * --shard, and of FSDP's and ZeRO's files. Also the places of --offload. Thread-safe.
  */
 #ifndef YOKE_CORE_RUN_STAGE_H
 #define YOKE_CORE_RUN_STAGE_H
@@ -23,5 +23,9 @@ typedef struct yk__stage {
 bool yk__stage_find(const char *word, yk__stage *stage);
 /* YK_E_ARG for a word that names no stage, with the nearest word. `source` names the setting ("--shard"). */
 yk_status yk__stage_read(const char *word, const char *source, yk__stage *stage, yk_error *err);
+
+/* Reads the places of values beside devices, "state=host" (yk_config.offload, --offload); NULL and "none" name none. *offloads: the host
+ * holds the optimizer's state and updates. YK_E_ARG for a malformed place, and for one that is not built. */
+yk_status yk__offload_read(const char *text, const char *source, bool *offloads, yk_error *err);
 
 #endif

@@ -16,7 +16,7 @@ static yk_status free_arena_for_moments(yk__updater *u, yk_error *err)
     uint64_t need = 0;
     for (uint32_t i = 0; i < p->n_bucket; i++)
         need += (p->bucket[i].end - p->bucket[i].begin) * sizeof(float) * p->n_moment;
-    if (!yk__queue_most(exec->queue) || exec->queue->held + need <= yk__queue_most(exec->queue))
+    if (yk__params_offload(p) || !yk__queue_most(exec->queue) || exec->queue->held + need <= yk__queue_most(exec->queue))
         return YK_OK;
     if (yk__queue_idle(exec->queue, err))
         return err->status;
@@ -29,7 +29,7 @@ yk_status yk__updater_begin(yk__updater *u, const yk__opt_layout *layout, yk_err
 {
     if (yk__optim_set_layout(&u->optim, layout, err) || free_arena_for_moments(u, err) || yk__params_make_moments(u->params, err))
         return err->status;
-    return u->params->n_moment ? yk__fill_zero(u->exec, true, err) : YK_OK;
+    return u->params->n_moment ? yk__fill_zero(u->optim.exec, true, err) : YK_OK;
 }
 
 void yk__updater_free(yk__updater *u)
@@ -62,7 +62,7 @@ static yk_status find_own_bad(yk__params *p, uint32_t *bad, yk_error *err)
         x = yk__malloc(n * sizeof *x);
         if (!x)
             return yk__fail_mem(err, n * sizeof *x, q->name);
-        if (!yk__queue_read(p->queue, b->grad, yk__grad_at(p, b, own.from), x, n * sizeof *x, err) && has_bad(x, n))
+        if (!yk__queue_read(p->updates, yk__bucket_sums(b), yk__grad_at(p, b, own.from), x, n * sizeof *x, err) && has_bad(x, n))
             *bad = (uint32_t)i;
         yk__free(x);
         if (err->status)
@@ -111,7 +111,9 @@ static yk_status step_slices(yk__updater *u, const yk__update *update, double fa
     u->started = yk__seconds();
     if (yk__params_restore(u->params, err))
         return err->status;
-    return yk__prog_run(u->exec, u->optim.step_prog, (yk__inputs){1, &input, &bytes}, err);
+    if (yk__params_offload(u->params) && (yk__params_settle(u->params, err) || yk__queue_idle(u->params->queue, err)))
+        return err->status; /* the device reads the block no more, in which the host now writes */
+    return yk__prog_run(u->optim.exec, u->optim.step_prog, (yk__inputs){1, &input, &bytes}, err);
 }
 
 static yk_status publish_values(yk__updater *u, yk_error *err)

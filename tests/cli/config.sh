@@ -89,7 +89,7 @@ ok "and so in the text of an option" unbuilt "[--offload: --deepspeed, line 1: z
 ok "and of FSDP" unbuilt "[--keep-whole-params: --fsdp-config, line 1: ignored_modules]" \
     --fsdp-config '{"reshard_after_forward": "full_shard", "ignored_modules": "norm"}'
 ok "words of an option" unbuilt "[--offload: --fsdp" --fsdp "full_shard offload"
-printf '{"zero_optimization": {"stage": 1,\n "offload_optimizer": {"device": "cpu"}}}\n' >"$out/off.json"
+printf '{"zero_optimization": {"stage": 1,\n "offload_optimizer": {"device": "cpu", "ratio": 0.5}}}\n' >"$out/off.json"
 ok "a place that is not built" unbuilt "[--offload: $out/off.json, line 1: zero_optimization]" --deepspeed "$out/off.json"
 typed() { # an option that is typed is of no file
     ! unbuilt "[--offload:" --offload params=host --deepspeed "$out/three.json" && [ $code = 2 ] &&
@@ -246,10 +246,13 @@ J
     made "$out/words.json" 'yoke train: --offload state=nvme:/d' 'yoke train: --logging-steps 100' \
         'yoke train: --lr-scheduler-type WarmupLR' 'yoke train: --precision bf16' || return 1
     # shellcheck disable=SC2086
-    refused '--offload STATE=CPU: not built yet' $small --offload STATE=CPU &&
+    refused '--offload STATE=CPU:0.5: not built yet: the host updates the whole of a slice' $small --offload STATE=CPU:0.5 &&
+        refused '--offload state=nvme:/d: not built yet: a disk' $small --offload state=nvme:/d &&
+        refused '--offload ACTIVATIONS=Host: not built yet: YOKE_MEMORY_LIMIT' $small --offload ACTIVATIONS=Host &&
+        refused '--offload state=gpu: expected state, params or activations' $small --offload state=gpu &&
         refused 'YOKE_BUCKET_BYTES=1049: expected bytes, at least 4096' $small --ddp_bucket_cap_mb 0.001 || return 1
     "$yoke" train --model mlp --data "idx:$out/images" --max-steps 1 --output-dir "$out/case" --overwrite-output-dir --precision BF16 \
-        --optim AdamW --eval-strategy NO --shares EQUAL --shard ZeRO1 --offload None --metrics LOSS 2>"$out/err" >"$out/stdout" ||
+        --optim AdamW --eval-strategy NO --shares EQUAL --shard ZeRO1 --offload STATE=CPU --metrics LOSS 2>"$out/err" >"$out/stdout" ||
         { cat "$out/err"; return 1; }
     [ -n "$yaml" ] || return 0
     for strategy in FULL_SHARD full_shard 1; do

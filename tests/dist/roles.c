@@ -3,7 +3,7 @@
  * Roles: with any owners of the parameters, and with a rank without rows as a member or excluded, training gives the same bits: on
  * devices that share the parameters and on devices with their own memory, in every precision, and over messages, with and without a
  * progress thread. An only member's norm is its device's sum in f32: with clipping by it the numbers are near those of other roles, and
- * have the bits of another job with an only member in the same windows.
+ * have the bits of another job with an only member in the same windows. The same if the host updates for devices with their own memory.
  */
 #include "config.h"
 
@@ -60,6 +60,8 @@ typedef struct result {
 static bool first_rests; /* or the last */
 static bool spoils;      /* the gradients are not finite */
 static bool unclipped;
+static bool offloads; /* all plans but the first: the host updates for devices with memory of their own */
+static bool slices;   /* gradients lie in slices */
 static bool shares_copies; /* in 16 bits: the devices of all ranks read the host */
 static double limit = 0.3; /* of the norm: most windows are clipped */
 
@@ -132,11 +134,15 @@ static yk_status read_result(rig *r, result *out, yk_error *err)
 
 static yk_status rank_train(yk__device *dev, yk__group *g, yk_dtype precision, const plan *p, result *out, yk_error *err)
 {
-    const yk__engine_config c = {.precision = precision, .bucket_bytes = 4096};
+    const yk__placement host = {.plugin = "ref"};
+    const yk__engine_config c = {.precision = precision, .bucket_bytes = 4096, .scatters = slices,
+                                 .offloads = offloads && p != &plans[0], .host = &host};
     rig r = {0};
     int next = 0;
     memset(out, 0, sizeof *out);
-    net_setup(&r, dev, g, &c, YK_OPT_ADAM, err);
+    ref.wrap = ref.wrap || c.offloads; /* the host's device, which opens now, computes in the host's memory */
+    if (!net_setup(&r, dev, g, &c, YK_OPT_ADAM, err) && (r.e->host.dev != NULL) != (c.offloads && yk__host_serves(dev)))
+        yk__fail(err, YK_E_INTERNAL, "the host %s", r.e->host.dev ? "updates" : "does not update");
     for (int w = 0; w < WINDOWS && !err->status; w++) {
         if (next < p->n && p->change[next].window == w && apply_change(&r, &p->change[next++], err))
             break;
@@ -146,6 +152,8 @@ static yk_status rank_train(yk__device *dev, yk__group *g, yk_dtype precision, c
         yk__fail(err, YK_E_INTERNAL, "16-bit copies are %s", shares_copies ? "not once per host" : "once per host");
     if (!err->status) /* sums of gradients can still be read when their owners changed */
         apply_change(&r, &(change){0, true, {1, 1, 1}}, err);
+    if (!err->status && r.e->host.dev && r.e->queue.bytes[YK__STATE_BYTES] != MID * sizeof(float))
+        yk__fail(err, YK_E_INTERNAL, "moments lie on the device");
     if (!err->status)
         read_result(&r, out, err);
     yk__engine_free(r.e);
@@ -483,6 +491,8 @@ static yk_status run_case(yk__group *g, const char *what, yk_error *err)
 {
     first_rests = strstr(what, "first") != NULL;
     unclipped = strstr(what, "unclipped") != NULL;
+    offloads = strstr(what, "offload") != NULL;
+    slices = strstr(what, "sliced") != NULL;
     shares_copies = strstr(what, "shared") && yk__coll_shares(yk__group_coll(g));
     ref.wrap = strstr(what, "shared") || (strstr(what, "mixed") && yk__group_rank(g) % 2 == 0);
     return !strncmp(what, "bad", 3)  ? run_bad(g, unclipped, err)
@@ -497,7 +507,8 @@ static yk_status run_case(yk__group *g, const char *what, yk_error *err)
 static const char *const kinds[] = {"f32-shared", "f32-own",   "f32-mixed", "bf16-own", "bf16-shared", "f16-shared",
                                     "bf16-mixed", "f16-own",  "f16-mixed", "f32-own-first", "bf16-mixed-first",
                                     "f32-shared-unclipped", "f16-own-unclipped", "bf16-mixed-first-unclipped",
-                                    "bf16-shared-first", "f16-shared-unclipped"};
+                                    "bf16-shared-first", "f16-shared-unclipped", "f16-own-offload",
+                                    "bf16-mixed-first-offload", "f32-own-sliced-offload"};
 
 START_TEST(a_bad_gradient_is_named_by_all)
 {
@@ -569,7 +580,8 @@ static void run_way(const char *transport, const char *progress, uint32_t ranks,
 
 START_TEST(messages_give_the_same_bits)
 {
-    static const char *const what[] = {"f32-mixed", "bf16-own", "f16-mixed", "f32-shared", "f32-own-first", "bf16-shared", "f16-shared"};
+    static const char *const what[] = {"f32-mixed", "bf16-own", "f16-mixed", "f32-shared", "f32-own-first", "bf16-shared", "f16-shared",
+                                       "bf16-mixed-sliced-offload"};
     char shm[64], text[64];
     for (uint32_t ranks = 2; ranks <= (TEST_UNDER_TSAN ? 2 : 3); ranks++) {
         run_way("shm", "on", ranks, what[_i], shm, sizeof shm);
@@ -593,7 +605,7 @@ int main(int argc, char **argv)
     tcase_add_test(t, an_only_members_gradients_stay_on_its_device);
     tcase_add_test(t, the_last_buckets_are_small_over_messages);
     tcase_add_loop_test(t, same_bits, 0, sizeof kinds / sizeof *kinds);
-    tcase_add_loop_test(t, messages_give_the_same_bits, 0, 7);
+    tcase_add_loop_test(t, messages_give_the_same_bits, 0, 8);
     tcase_set_timeout(t, 120);
     return suite_run("roles", t);
 }

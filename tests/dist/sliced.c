@@ -3,7 +3,8 @@
  * Gradients in slices (yk_config.shard "gradients") give the bits of whole gradients if a window has one micro batch: over shared memory
  * and messages, with a tied table of several pieces, a batch norm over all ranks, a frozen parameter and one that no step uses; through
  * skipped steps, from a checkpoint of the other stage, with uneven shares, and with ranks that have no rows. Several micro batches differ
- * by rounding. So do parameters in slices ("params"), on cards of the driver without a GPU (tests/fakes) beside a processor.
+ * by rounding. So do parameters in slices ("params"), on cards of the driver without a GPU (tests/fakes) beside a processor; and an update
+ * by the host for devices with memory of their own, which the other run's devices do not ask for.
  *
  * Without a launcher this is the test; as a rank it trains: MODE FOLDER.
  */
@@ -17,6 +18,7 @@ enum { ROWS = 24, IN = 64, WORDS = 700, RANKS = 3, STEPS = 12, SAVED = 5, LOADED
 
 #define DEVICES "cpu:0! cpu:0! cpu:0!"
 #define CARDS "cpu:0! cuda:0! cuda:1!"
+#define OFFLOADING "slow:0! cpu:0! slow:1!" /* the first and the last have memory of their own */
 #define SKIPPING 0x1p24 /* a loss scale that is too large for the first steps in fp16 */
 
 typedef struct numbers {
@@ -24,7 +26,7 @@ typedef struct numbers {
     uint32_t skipped;
     uint64_t hash;
     float grad; /* the last element of the table's gradient */
-    uint64_t grads, shared; /* bytes */
+    uint64_t grads, shared, state, host; /* bytes */
 } numbers;
 
 typedef struct net {
@@ -107,6 +109,7 @@ static int rank_main(const char *mode, const char *folder)
                                        .shard_within = strstr(mode, "pulled") ? "host" : NULL,
                                        .gathered_stay = strstr(mode, "pulled-stay"),
                                        .keep_whole = strstr(mode, "pulled") ? 1 : 0,
+                                       .offload = strstr(mode, "offload") && !strstr(mode, "whole") ? "state=host" : NULL,
                                        .precision = strstr(mode, "fp16") ? YK_F16 : strstr(mode, "bf16") ? YK_BF16 : YK_F32,
                                        .scale = {.init = SKIPPING, .interval = 8}});
     static float grad[WORDS * IN];
@@ -123,6 +126,8 @@ static int rank_main(const char *mode, const char *folder)
     yk_memory_get(job, &memory);
     done.grads = memory.grads;
     done.shared = memory.shared;
+    done.state = memory.state;
+    done.host = memory.host;
     if (yk_ok(job))
         ranks_write(folder, mode, yk_rank(job), &done, sizeof done);
     return yk_close(job);
@@ -162,8 +167,20 @@ static void expect_same(const numbers *a, const numbers *b, const char *what)
                   (double)a->grad, (double)b->grad);
 }
 
+/* Devices of the plugin "slow", which copy what goes in and out. */
+static void own_memory(void)
+{
+    const char *build = getenv("YOKE_BUILD");
+    char plugins[512];
+    snprintf(plugins, sizeof plugins, "cpu,%s/tests/dist/.libs/yoke_slow.so", build ? build : ".");
+    setenv("YOKE_PLUGINS", plugins, 1);
+    setenv("YOKE_SLOW_FACTORS", "1;1", 1);
+    setenv("YOKE_SLOW_OWN", "1", 1);
+}
+
 static const char *const transports[] = {"shm", "local"};
 static const char *const cases[] = {"fp32", "bf16", "fp16", "fp32-uneven", "fp32-empty"};
+static const char *const offloading[] = {"fp16-uneven-offload", "bf16-offload"};
 
 START_TEST(slices_change_no_bit)
 {
@@ -212,6 +229,23 @@ START_TEST(parameters_in_slices_change_no_bit)
 }
 END_TEST
 #endif
+START_TEST(the_host_updates_with_the_same_bits)
+{
+    char whole[64], sliced[64], resumed[64];
+    snprintf(whole, sizeof whole, "%s-whole", offloading[_i]);
+    snprintf(sliced, sizeof sliced, "%s-sliced", offloading[_i]);
+    snprintf(resumed, sizeof resumed, "%s-sliced-resumed", offloading[_i]);
+    own_memory();
+    ranks_folder_make();
+    const numbers a = train_on(OFFLOADING, transports[_i], whole), c = train_on(OFFLOADING, transports[_i], resumed);
+    const numbers b = train_on(OFFLOADING, transports[_i], sliced);
+    expect_same(&a, &b, offloading[_i]);
+    ck_assert_uint_eq(a.hash, c.hash);
+    ck_assert_uint_gt(a.state, b.state + 4 * WORDS * IN / RANKS);
+    ck_assert(a.host == 0 && b.host > 0);
+    ranks_folder_remove();
+}
+END_TEST
 
 START_TEST(several_micro_batches_differ_by_rounding)
 {
@@ -230,6 +264,7 @@ int main(int argc, char **argv)
         return rank_main(argv[1], argv[2]);
     TCase *t = tcase_create("sliced");
     tcase_add_loop_test(t, slices_change_no_bit, 0, 10);
+    tcase_add_loop_test(t, the_host_updates_with_the_same_bits, 0, 2);
     tcase_add_loop_test(t, several_micro_batches_differ_by_rounding, 0, 2);
 #ifdef __x86_64__
     tcase_add_loop_test(t, parameters_in_slices_change_no_bit, 0, 5);

@@ -38,7 +38,8 @@ static const yk__cli_command command = {
             "them in the same block, at another time or at the same, with what the plugin packs operands into (where it\n"
             "reports it). Shared: the host memory in which several ranks exchange gradients and parameters, once for all of them,\n"
             "and the 16-bit copies that processors of one host read together;\n"
-            "where they send messages, of rank 0, with what YOKE_WIRE=int8 keeps.\n"
+            "where they send messages, of rank 0, with what YOKE_WIRE=int8 keeps. On the host: what --offload state=host keeps there for\n"
+            "a rank, beside shared memory.\n"
             "With --data the vocabulary, the classes and the lengths of rows are the data's, and batches are read from them: of rows of\n"
             "text the first 256. Without, batches are random numbers of the model's sizes, as long as --seq-len or --max-length says.\n"
             "\n"
@@ -54,7 +55,7 @@ static const yk__cli_command command = {
     .n_spellings = sizeof spellings / sizeof spellings[0],
 };
 
-enum { SIZES = 8, FIELDS = SIZES + WORK_FIELDS }; /* of a rank: bytes of memory, then work */
+enum { SIZES = 9, OF_RANK = SIZES - 1, FIELDS = SIZES + WORK_FIELDS }; /* bytes of memory, the last of all ranks; then work */
 
 static void rank_fields(const yk_job *job, double v[FIELDS])
 {
@@ -62,7 +63,7 @@ static void rank_fields(const yk_job *job, double v[FIELDS])
     yk_memory now, *m = &now;
     yk_memory_get(job, m);
     const uint64_t all[SIZES] = {m->params, m->grads,  m->state, m->activations,
-                                  m->scratch, m->inputs, m->peak,  m->shared};
+                                 m->scratch, m->inputs, m->peak,  m->host, m->shared};
     for (int i = 0; i < SIZES; i++)
         v[i] = (double)all[i];
     memcpy(v + SIZES, &counted, sizeof counted);
@@ -85,12 +86,12 @@ static void facts_print(const device_facts *f)
 static void print_json(yk_job *job, const double *v, const device_facts *facts)
 {
     static const char *const names[] = {"parameter_bytes", "gradient_bytes", "state_bytes", "activation_bytes",
-                                        "scratch_bytes",   "input_bytes",    "peak_bytes"};
+                                        "scratch_bytes",   "input_bytes",    "peak_bytes", "host_bytes"};
     printf("{\"ranks\": [");
     for (uint32_t r = 0; r < yk_world_size(job); r++) {
         printf("%s{\"device\": ", r ? ", " : "");
         yk__json_text(yk_device_name(job, r));
-        for (int i = 0; i < SIZES - 1; i++)
+        for (int i = 0; i < OF_RANK; i++)
             printf(", \"%s\": %.0f", names[i], v[r * FIELDS + (uint32_t)i]);
         facts_print(&facts[r]);
         printf(", \"work\": ");
@@ -113,12 +114,17 @@ static const char *bytes_text(double bytes, char *buf, size_t n)
 static void print_table(yk_job *job, const double *v)
 {
     static const char *const names[] = {"parameters", "gradients", "optimizer, state", "activations",
-                                        "working memory", "inputs, results", "peak"};
+                                        "working memory", "inputs, results", "peak", "on the host"};
     char text[32];
+    double offloads = 0;
+    for (uint32_t r = 0; r < yk_world_size(job); r++)
+        offloads += v[r * FIELDS + OF_RANK - 1];
     printf("%-18s", "");
     for (uint32_t r = 0; r < yk_world_size(job); r++)
         printf(" %14.14s", yk_device_name(job, r));
-    for (int i = 0; i < SIZES - 1; i++) {
+    for (int i = 0; i < OF_RANK; i++) {
+        if (i == OF_RANK - 1 && !offloads)
+            continue;
         printf("\n%-18s", names[i]);
         for (uint32_t r = 0; r < yk_world_size(job); r++)
             printf(" %14s", bytes_text(v[r * FIELDS + (uint32_t)i], text, sizeof text));

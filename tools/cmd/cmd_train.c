@@ -366,10 +366,13 @@ static double run_speed(const train_run *r)
 
 static void print_final(const train_run *r, FILE *f, uint64_t hash, double seconds, const double *peak)
 {
+    yk_memory memory;
     fprintf(f, "{\"final\": true, \"step\": %llu, ", (unsigned long long)r->steps);
     metric_print_json(f, &r->result, r->metrics);
-    fprintf(f, ", \"peak_bytes\": %llu, \"param_hash\": \"%016llx\", \"seconds\": %.6g, \"samples_per_s\": %.6g, \"shares\": [",
-            (unsigned long long)yk_peak_bytes(r->job), (unsigned long long)hash, seconds, run_speed(r));
+    yk_memory_get(r->job, &memory);
+    fprintf(f, ", \"peak_bytes\": %llu, \"host_bytes\": %llu, \"param_hash\": \"%016llx\", \"seconds\": %.6g, "
+            "\"samples_per_s\": %.6g, \"shares\": [",
+            (unsigned long long)memory.peak, (unsigned long long)memory.host, (unsigned long long)hash, seconds, run_speed(r));
     print_ranks(r, f, peak);
     fprintf(f, "]}\n");
 }

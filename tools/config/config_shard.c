@@ -62,39 +62,16 @@ static bool parts_read(const yk__cli *cli)
     return fabs(sum - 1) < 1e-6 || value_refuse(cli, "shard-parts", value, "parts that add up to 1");
 }
 
-/* One PART=PLACE; false after a message. */
-static bool offload_part(const yk__cli *cli, const char *part)
+static bool offload_read(const yk__cli *cli, yk_config *config)
 {
-    const size_t n = strcspn(part, "=");
-    const char *place = part[n] ? part + n + 1 : "", *fraction;
-    const bool known = yk__word_find("state|state+masters|params|activations", part, n) >= 0;
-    const size_t word = strcspn(place, ":");
-    const bool host = yk__word_find("host=cpu", place, word) == 0;
-    const bool disk = yk__word_find("nvme", place, word) == 0 && place[word] && place[word + 1];
-    double f = 1;
-    char *end = NULL;
-    fraction = host ? strchr(place, ':') : disk ? strchr(place + 5, ':') : NULL;
-    if (fraction)
-        f = yk__number_read(fraction + 1, &end);
-    if (known && (host || disk) && (!fraction || (end != fraction + 1 && !*end && f > 0 && f <= 1)))
-        return true;
-    return value_refuse(cli, "offload", part, "state, params or activations, = and host or nvme:DIR, and perhaps :R, a part from 0 to 1: "
-                        "state=host:0.6");
-}
-
-static bool offload_read(const yk__cli *cli)
-{
-    const char *value = yk__cli_text(cli, "offload");
-    char copy[2048], *next = copy, *part;
-    if (!value || yk__word_find("none=no=false", value, strlen(value)) == 0)
-        return true;
-    snprintf(copy, sizeof copy, "%s", value);
-    while ((part = strsep(&next, ",")))
-        if (!offload_part(cli, part))
-            return false;
-    yk__cli_usage(cli->command, "--offload %s: not built yet: all lies on the devices; YOKE_MEMORY_LIMIT makes a step take less there",
-                  value);
-    return false;
+    yk_error err = YK_ERROR_INIT;
+    bool offloads;
+    if (yk__offload_read(yk__cli_text(cli, "offload"), "--offload", &offloads, &err)) {
+        yk__cli_usage(cli->command, "%s", err.text);
+        return false;
+    }
+    config->offload = offloads ? "state=host" : NULL;
+    return true;
 }
 
 static bool layout_read(const yk__cli *cli)
@@ -292,7 +269,7 @@ void shard_read(const yk__cli *cli, yk_config *config, bool *bad)
         word_read(cli, "shard-within", "world|host"), word_read(cli, "reshard-after-forward", "on=true|off=false"),
         word_read(cli, "reduce", "auto|micro|window"), word_read(cli, "tied-gradients", "once|twice"),
         size_read(cli, "shard-unit", "auto|all"), size_read(cli, "prefetch-units", "auto"), size_read(cli, "keep-whole", ""),
-        parts_read(cli), regex_read(cli), offload_read(cli), layout_read(cli), scaling_read(cli, config), plan_read(cli)};
+        parts_read(cli), regex_read(cli), offload_read(cli, config), layout_read(cli), scaling_read(cli, config), plan_read(cli)};
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
         *bad = *bad || !good[i];
     if (yk__stage_read(yk__cli_text(cli, "shard"), "--shard", &stage, &err)) {

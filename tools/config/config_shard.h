@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Training options for the part of a model that each rank holds, and its place; and for the scale of losses. --shard says which values lie
- * in slices over the ranks: the optimizer's state, gradients, too, or parameters, too. Every value is read, and unsupported ones are
- * refused by name.
+ * in slices over the ranks: the optimizer's state, gradients, too, or parameters, too. --offload state=host keeps that state on the host.
+ * Every value is read, and unsupported ones are refused by name.
  */
 #ifndef YOKE_TOOLS_CONFIG_CONFIG_SHARD_H
 #define YOKE_TOOLS_CONFIG_CONFIG_SHARD_H
@@ -35,7 +35,8 @@
         {"keep-whole-params", "REGEX", NULL, "parameters with such names stay whole; not built yet", NULL},                          \
         {"reduce", "auto|micro|window", "auto", "when --shard gradients sums: in each micro batch (auto); window is not built", NULL},   \
         {"tied-gradients", "once|twice", "once", "how often a tied table's gradient is summed with --shard gradients", NULL},        \
-        {"offload", "PART=PLACE,..", NULL, "state, params or activations in host or nvme:DIR, with :R a part; none is built yet", NULL}, \
+        {"offload", "PART=PLACE,..", NULL, \
+         "state=host: the host holds the optimizer's state of GPUs, and updates; params, activations, nvme:DIR: not built", NULL}, \
         {"parallel", "data|AXIS=N,..", "data", "the layout of ranks: data, tensor, pipe; data alone is built yet", NULL},            \
         {"plan", "auto|none|MS", NULL, "auto: take the options of yoke plan; MS: milliseconds that it predicted, to log", NULL},         \
         {"device-file", "FILE", NULL, "yoke plan: the devices that this file of yoke info --describe describes", NULL},              \

@@ -18,11 +18,13 @@
 #include "core/job/loop/job_log.h"
 #include "core/job/opt.h"
 #include "core/job/session/open.h"
+#include "core/job/team/host_place.h"
 #include "core/job/team/job_join.h"
 #include "core/job/team/precision.h"
 #include "core/job/team/rank_device.h"
 #include "core/job/team/rank_pace.h"
 #include "core/job/team/share.h"
+#include "core/run/host.h"
 #include "core/run/stage.h"
 
 #define PLANS_LEAST 4u      /* the cache of plans keeps so many whatever their size */
@@ -144,6 +146,8 @@ static yk_status check_config(yk_job *job, yk_error *err)
         return yk__fail(err, YK_E_ARG, "YOKE_WIRE_PARAMS is \"%s\", but in LocalSGD each rank updates its own parameters and none travel: "
                         "choose one", yk__option_text(YK__OPTION_WIRE_PARAMS));
     c->hash_every = c->hash_every ? c->hash_every : 100;
+    if (yk__offload_check(job, err))
+        return err->status;
     return check_gradients(job, err) ? err->status : check_inference(c, err);
 }
 
@@ -192,6 +196,7 @@ typedef struct rank_info {
     uint32_t units, precision, forced, cpu;
     uint32_t on_host; /* its memory is the host's */
     uint32_t inference;
+    uint32_t offloads, has_memory; /* the job's setting; this rank's device has memory of its own */
 } rank_info;
 
 static void print_table(const yk_job *job, const rank_info *c)
@@ -247,6 +252,22 @@ static yk_status compare_shares(const yk_job *job, const rank_info *all, yk_erro
     return YK_OK;
 }
 
+static yk_status compare_offload(const yk_job *job, const rank_info *all, yk_error *err)
+{
+    uint32_t cards = 0;
+    for (uint32_t r = 0; r < job->team.world; r++) {
+        cards += all[r].has_memory;
+        if (all[r].offloads != all[0].offloads)
+            return yk__fail(err, YK_E_ARG, "yk_config.offload (--offload) is %s on rank 0 (%s) and %s on rank %u (%s): expected the same "
+                            "on all ranks", all[0].offloads ? "state=host" : "none", all[0].name,
+                            all[r].offloads ? "state=host" : "none", r, all[r].name);
+    }
+    if (all[0].offloads && job->team.rank == 0 && !job->config.quiet)
+        yk__log_line("offload: the host updates for %u of %u ranks%s", cards, job->team.world,
+                     cards < job->team.world ? "; the devices of the other ranks compute in its memory, so nothing moves" : "");
+    return YK_OK;
+}
+
 static yk_status compare_inference(const yk_job *job, const rank_info *all, yk_error *err)
 {
     for (uint32_t r = 1; r < job->team.world; r++)
@@ -284,6 +305,8 @@ static yk_status exchange_infos(yk_job *job, bool capped, yk_error *err)
         own.precision = YK_F8E4M3;
     own.forced = job->device->place.forced;
     own.inference = job->config.inference;
+    own.offloads = yk__job_offloads(job);
+    own.has_memory = yk__host_serves(job->device);
     own.limit = job->config.memory_limit;
     own.free = caps->mem_free;
     own.cpu = caps->flags & YK_CAP_CPU;
@@ -302,7 +325,8 @@ static yk_status exchange_infos(yk_job *job, bool capped, yk_error *err)
             memcpy(job->team.name[r], all[r].name, sizeof all[r].name);
         if (job->team.rank == 0 && !job->config.quiet)
             print_table(job, all);
-        if (!compare_shares(job, all, err) && !compare_inference(job, all, err) && !make_shares(job, all, &fixed, capped, err))
+        if (!compare_shares(job, all, err) && !compare_inference(job, all, err) && !compare_offload(job, all, err) &&
+            !make_shares(job, all, &fixed, capped, err))
             yk__paces_measure(job, err);
     }
     yk__fixed_free(&fixed);
@@ -347,7 +371,7 @@ static yk_status find_place(yk_job *job, yk__placement *chosen, yk_error *err)
 
 static yk_status assemble_job(yk_job *job, bool capped, yk_error *err)
 {
-    yk__placement chosen;
+    yk__placement chosen, host;
     if (yk__launch_check(err) || yk__options_check(err) || check_config(job, err) || find_place(job, &chosen, err))
         return err->status;
     yk__group_rows(job->team.group, &job->step.empty);
@@ -364,6 +388,8 @@ static yk_status assemble_job(yk_job *job, bool capped, yk_error *err)
         yk__log(YK_LOG_WARN, "job", "fp8: operands of linear layers are rounded to 8 bits; only CUDA cards of compute capability 8.9 and "
                 "later multiply in 8 bits, all other devices are slower than in bf16");
     make_scaler(job);
+    if (yk__offload_place(job, &host, err))
+        return err->status;
     const yk__stage stage = job_stage(job);
     const yk__engine_config c = {.precision = job->precision,
                                  .rounds8 = job_rounds8(job),
@@ -377,6 +403,8 @@ static yk_status assemble_job(yk_job *job, bool capped, yk_error *err)
                                  .keep_whole = job->config.keep_whole ? job->config.keep_whole : KEEP_WHOLE,
                                  .local_sgd = job->config.local_sgd_steps > 0,
                                  .inference = job->config.inference,
+                                 .offloads = yk__job_offloads(job),
+                                 .host = &host,
                                  .cache_most = job->config.plans_most};
     if (all_members(job, err) || yk__engine_new(job->device, job->team.group, &c, &job->engine, err) || exchange_infos(job, capped, err) ||
         yk__emergency_open(job, err))
@@ -479,7 +507,7 @@ int yk_close(yk_job *job)
         yk__log(YK_LOG_ERROR, "error", "%s", job->error.text);
     }
     yk__job_unregister(job);
-    if (job->device && job->device->lost) {
+    if ((job->device && job->device->lost) || yk__engine_lost(job->engine)) {
         hung = job; /* memory that its device was given is kept for good */
     } else {
         release_all(job);
@@ -515,7 +543,8 @@ void (yk_memory_get)(const yk_job *job, yk_memory *m, size_t size)
                            .shared = s.shared_bytes,
                            .plans = s.plans,
                            .plan_bytes = s.plan_bytes,
-                           .plans_made = s.compiles};
+                           .plans_made = s.compiles,
+                           .host = s.host_bytes};
     yk__config_give(m, size, &now, sizeof now);
 }
 

@@ -10,6 +10,7 @@
 #include "core/job/opt.h"
 #include "core/job/team/precision.h"
 #include "core/job/trace/agree_graph.h"
+#include "core/job/team/host_place.h"
 #include "core/run/stage.h"
 
 #define HASH_BITS 22 /* 2 * 22 bits and the largest number of ranks stay below 2^53 */
@@ -62,6 +63,7 @@ static void describe_optimizer(const yk_job *job, agree_part *part)
     part_add(part, "steps between means (LocalSGD)", job->config.local_sgd_steps);
     part_add(part, "rank of PowerSGD", job->config.power_sgd_rank);
     part_add(part, "stage of sharding", stage_of(job));
+    part_add(part, "offload to the host", yk__job_offloads(job));
     part_add(part, "steps between hashes", job->config.hash_every);
 }
 

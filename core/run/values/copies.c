@@ -109,7 +109,7 @@ yk_status yk__copies_make(yk__params *p, yk__param *q, yk_error *err)
 
 bool yk__copy_follows(const yk__params *p, const yk__param *q)
 {
-    return q->compute && (q->is_once || yk__exchange_updates_all(p->exchange));
+    return q->compute && (q->is_once || (yk__exchange_updates_all(p->exchange) && !yk__params_offload(p)));
 }
 
 void yk__copies_changed(yk__params *p)

@@ -17,7 +17,7 @@ static yk_status check_agreement(yk__params *p, yk_error *err)
 {
     uint64_t own = YK_HASH_SEED;
     uint32_t other;
-    if (!p->exchange->medium)
+    if (!p->exchange->medium && !yk__params_offload(p))
         return YK_OK;
     if (yk__params_settle(p, err))
         return err->status;
@@ -35,7 +35,7 @@ static yk_status check_agreement(yk__params *p, yk_error *err)
  * shared block. */
 static void flush_shared(const yk__params *p)
 {
-    if (!p->exchange->medium || !(p->exchange->blocks & YK__BLOCK_VALUES) ||
+    if (!yk__exchange_values(p->exchange, 0) ||
         (p->exchange->medium == YK__MEMORY && p->exchange->rank != yk__exchange_first_member(p->exchange)))
         return;
     for (size_t i = 0; i < p->n_param; i++) {

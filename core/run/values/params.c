@@ -12,6 +12,7 @@
 #define TAPER 3u   /* near the end a bucket takes 1/TAPER of the elements that are left */
 #define BUCKET_LEAST ((1u << 20) / sizeof(float))
 #define GAP 64u     /* elements: parameters begin at multiples */
+#define HOST_PAGE 1024u /* the same where the host updates for a rank that is alone */
 #define PAGE 16384u /* elements: buckets end at multiples, so that each begins on a page of the blocks for exchanges */
 
 /* ---- Declaring ---- */
@@ -162,7 +163,7 @@ static yk_status list_buckets(yk__params *p, yk_error *err)
     p->n_trained = 0;
     for (uint32_t i = 0; i < p->n_all_bucket; i++) {
         yk__bucket *b = &p->bucket[i];
-        b->layout.n = p->exchange->world > 1 ? yk__round_up(b->layout.n, PAGE) : b->layout.n;
+        b->layout.n = yk__round_up(b->layout.n, p->exchange->world > 1 ? PAGE : yk__params_offload(p) ? HOST_PAGE : 1);
         b->shared_at = p->n_trained;
         p->n_trained += b->trained ? b->layout.n : 0;
     }
@@ -208,7 +209,7 @@ static yk_status make_grad(yk__params *p, yk__bucket *b, yk_error *err)
     const uint64_t bytes = yk__bucket_bytes(b);
     if (p->scatters)
         return yk__sums_make(p, b, err);
-    if (p->exchange->world > 1) {
+    if (p->exchange->world > 1 || yk__params_offload(p)) {
         b->shared = yk__exchange_grads(p->exchange, b->shared_at);
         b->is_wrapped = yk__queue_wrap_shared(p->queue, b->shared, bytes, &b->grad);
     }
@@ -255,7 +256,7 @@ yk_status yk__params_add_blocks(yk__params *p, yk_error *err)
 
 yk_status yk__params_lay_out(yk__params *p, yk_error *err)
 {
-    if (list_buckets(p, err) || yk__island_open(&p->island, p->queue, p->exchange, err))
+    if (list_buckets(p, err) || (!p->offloads && yk__island_open(&p->island, p->queue, p->exchange, err)))
         return err->status;
     p->layouts++;
     p->summing.elements = largest_piece(p);
@@ -264,7 +265,8 @@ yk_status yk__params_lay_out(yk__params *p, yk_error *err)
         return err->status;
     for (uint32_t i = 0; i < p->n_all_bucket; i++) {
         yk__bucket *b = &p->bucket[i];
-        if ((b->trained && yk__params_cut(p, b, err)) || yk__home_choose(p, b, err) || (b->trained && make_grad(p, b, err)))
+        if ((b->trained && yk__params_cut(p, b, err)) || yk__home_choose(p, b, err) ||
+            (b->trained && (make_grad(p, b, err) || yk__host_show(p, b, err))))
             return err->status;
     }
     return yk__copies_open(p, err);
@@ -280,6 +282,7 @@ void yk__params_drop_layout(yk__params *p)
         yk__exchange_drop(&b->request);
         yk__free(b->rest);
         yk__home_leave(p, b);
+        yk__host_hide(p, b);
         if (p->scatters)
             yk__sums_drop(p, b);
         else if (b->is_wrapped)
@@ -287,7 +290,7 @@ void yk__params_drop_layout(yk__params *p)
         else
             yk__queue_unbuffer(p->queue, &b->grad, yk__bucket_bytes(b), YK__GRAD_BYTES);
         for (uint32_t k = 0; k < YK__MOMENTS; k++)
-            yk__queue_unbuffer(p->queue, &b->moment[k], own, YK__STATE_BYTES);
+            yk__queue_unbuffer(p->updates, &b->moment[k], own, YK__STATE_BYTES);
         yk__slices_free(&b->layout.slice);
         yk__slices_free(&b->summed);
     }
@@ -317,7 +320,7 @@ yk_status yk__params_make_moments(yk__params *p, yk_error *err)
         yk__bucket *b = &p->bucket[i];
         const uint64_t bytes = (b->end - b->begin) * sizeof(float);
         for (uint32_t k = 0; k < p->n_moment && bytes; k++)
-            if (yk__queue_buffer(p->queue, bytes, &b->moment[k], YK__STATE_BYTES, err))
+            if (yk__queue_buffer(p->updates, bytes, &b->moment[k], YK__STATE_BYTES, err))
                 return err->status;
     }
     return YK_OK;

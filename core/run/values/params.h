@@ -59,6 +59,7 @@ typedef struct yk__bucket {
     uint32_t n_piece;
     float *shared;       /* this rank's gradients for exchanges; NULL if it does not talk */
     bool is_wrapped;     /* grad is that memory, or `sum` */
+    yk_buffer *host_values, *host_grad; /* on a rank that offloads: the blocks' part, for the host device; NULL with sums in slices */
     bool is_part;        /* `shared` is zero outside this rank's part of its island's sum, apart from this rank's slice */
     yk__slices summed;   /* with YK__SUMS_MOVED: the slices that hold the sums of gradients */
     uint64_t begin, end; /* elements that this rank updates: its slice; in LocalSGD all */
@@ -86,6 +87,7 @@ typedef enum yk__sums {
 
 typedef struct yk__params {
     yk__queue *queue;
+    yk__queue *updates;             /* of the device that updates this rank's slices and has their moments: its own, or the host's */
     yk__exchange *exchange;
     yk__island island;
     yk__way way;                    /* the columns that this rank follows; chosen anew when roles change */
@@ -113,6 +115,7 @@ typedef struct yk__params {
     uint32_t gathered;              /* trained buckets, the last first, whose parameters are here; the rest are on their way */
     uint32_t power_rank;            /* rank of PowerSGD; 0: gradients are exchanged as they are */
     struct yk__power *power;        /* PowerSGD's state; NULL if it begins anew (powersgd.h) */
+    bool offloads;                  /* the job offloads (host.h): constant, the same on all ranks */
     bool scatters;                  /* gradients in slices (sums.h): constant, the same on all ranks */
     bool slices;                    /* parameters in slices, too, on devices with memory of their own: constant, the same on all ranks */
     bool pulls_stay;                /* and pulled once a run */
@@ -140,6 +143,18 @@ uint64_t yk__params_slice_bytes(const yk__params *p); /* of values that lie in s
 /* Makes moments of this rank's slices, with undefined contents. */
 yk_status yk__params_make_moments(yk__params *p, yk_error *err);
 
+/* The host updates this rank's slices: its own device holds no moments of them. */
+static inline bool yk__params_offload(const yk__params *p)
+{
+    return p->updates != p->queue;
+}
+
+/* The buffer, of the device that updates, with the sums of gradients. */
+static inline yk_buffer *yk__bucket_sums(const yk__bucket *b)
+{
+    return b->host_grad ? b->host_grad : b->grad;
+}
+
 /* ---- home.c: a bucket's values; the range's elements ---- */
 
 /* For a program or a transfer of this rank's device, submitted behind `point`. */
@@ -165,6 +180,12 @@ static inline uint64_t yk__grad_at(const yk__params *p, const yk__bucket *b, uin
 {
     return (at - (p->scatters ? b->begin : 0)) * sizeof(float);
 }
+
+/* ---- host.c: a trained bucket on the host device, if the rank offloads ---- */
+
+/* Makes the host device's buffers over the blocks for exchanges. */
+yk_status yk__host_show(yk__params *p, yk__bucket *b, yk_error *err);
+void yk__host_hide(yk__params *p, yk__bucket *b);
 
 /* ---- param_values.c: to and from the host ---- */
 

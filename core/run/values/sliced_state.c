@@ -12,8 +12,8 @@ static yk_status own_part(yk__engine *e, yk_buffer *b, const yk__slices *s, uint
     memset(data, 0, q->n * sizeof *data);
     if (own.from == own.to)
         return YK_OK;
-    return yk__queue_read(&e->queue, b, (own.from - base) * sizeof *data, data + (own.from - q->at), (own.to - own.from) * sizeof *data,
-                          err);
+    return yk__queue_read(e->params.updates, b, (own.from - base) * sizeof *data, data + (own.from - q->at),
+                          (own.to - own.from) * sizeof *data, err);
 }
 
 static yk_status check_trained(yk__engine *e, uint32_t number, yk_error *err)
@@ -38,7 +38,7 @@ yk_status yk__engine_grad_read(yk__engine *e, uint32_t number, float *data, yk_e
     q = &e->params.param[number];
     b = &e->params.bucket[q->bucket];
     s = e->params.sums == YK__SUMS_MOVED ? &b->summed : &b->layout.slice;
-    if (own_part(e, b->grad, s, e->params.scatters ? b->begin : 0, q, data, err) ||
+    if (own_part(e, yk__bucket_sums(b), s, e->params.scatters ? b->begin : 0, q, data, err) ||
         yk__exchange_spread(&e->exchange, s, q->at, q->n, data, err))
         return err->status;
     for (uint64_t i = 0; i < q->n && e->updater.divisor != 1.0; i++)
@@ -82,7 +82,7 @@ yk_status yk__engine_moment_read(yk__engine *e, uint32_t kind, uint32_t number, 
     q = &e->params.param[number];
     p = &e->params.bucket[q->bucket];
     if (yk__exchange_updates_all(&e->exchange))
-        return yk__queue_read(&e->queue, p->moment[kind], q->at * sizeof *data, data, q->n * sizeof *data, err);
+        return yk__queue_read(e->params.updates, p->moment[kind], q->at * sizeof *data, data, q->n * sizeof *data, err);
     if (own_part(e, p->moment[kind], &p->layout.slice, p->begin, q, data, err))
         return err->status;
     return yk__exchange_spread(&e->exchange, &p->layout.slice, q->at, q->n, data, err);
@@ -100,6 +100,6 @@ yk_status yk__engine_moment_write(yk__engine *e, uint32_t kind, uint32_t number,
     own = yk__range_meet(q->at, q->n, p->begin, p->end);
     if (own.from == own.to)
         return YK_OK;
-    return yk__queue_write(&e->queue, p->moment[kind], (own.from - p->begin) * sizeof *data, data + (own.from - q->at),
+    return yk__queue_write(e->params.updates, p->moment[kind], (own.from - p->begin) * sizeof *data, data + (own.from - q->at),
                            (own.to - own.from) * sizeof *data, err);
 }

@@ -106,7 +106,7 @@ static yk_status get_slices(const yk__snapshot *snapshot, int copy, uint32_t buc
     if (yk__params_get(p, b, (yk__range){b->begin, b->end}, value_of(snapshot, copy, bucket) + b->begin, err))
         return err->status;
     for (uint32_t k = 0; k < p->n_moment; k++)
-        if (yk__queue_get(p->queue, b->moment[k], 0, moment_of(snapshot, copy, k, b) + b->begin, bytes, err))
+        if (yk__queue_get(p->updates, b->moment[k], 0, moment_of(snapshot, copy, k, b) + b->begin, bytes, err))
             return err->status;
     return YK_OK;
 }
@@ -156,7 +156,7 @@ yk_status yk__snapshot_write(yk__snapshot *snapshot, const void *host, uint64_t 
         if (get_slices(snapshot, copy, i, err))
             return err->status;
     if ((exchange->rank == yk__exchange_first_member(exchange) && get_common(snapshot, copy, host, bytes, err)) ||
-        yk__queue_idle(p->queue, err))
+        yk__queue_idle(p->queue, err) || yk__queue_idle(p->updates, err))
         return err->status;
     atomic_store(&own->members, yk__exchange_members(exchange));
     atomic_store(&own->number, snapshot->made);

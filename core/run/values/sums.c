@@ -56,11 +56,11 @@ yk_status yk__sums_make(yk__params *p, yk__bucket *b, yk_error *err)
         return yk__fail_mem(err, bytes, "sums of gradients");
     if (!p->queue->dev->plans_only) /* a plan adds nothing up, and pages that are not touched cost it nothing */
         memset(b->sum, 0, bytes);
-    b->is_wrapped = yk__queue_wraps(p->queue);
+    b->is_wrapped = yk__queue_wraps(p->updates);
     if (b->is_wrapped)
-        return yk__queue_wrap(p->queue, b->sum, bytes, &b->grad, YK__GRAD_BYTES, err);
-    yk__queue_pin(p->queue, b->sum, bytes, &b->sum_pin);
-    return yk__queue_buffer(p->queue, bytes, &b->grad, YK__GRAD_BYTES, err);
+        return yk__queue_wrap(p->updates, b->sum, bytes, &b->grad, YK__GRAD_BYTES, err);
+    yk__queue_pin(p->updates, b->sum, bytes, &b->sum_pin);
+    return yk__queue_buffer(p->updates, bytes, &b->grad, YK__GRAD_BYTES, err);
 }
 
 void yk__sums_drop(yk__params *p, yk__bucket *b)
@@ -70,8 +70,8 @@ void yk__sums_drop(yk__params *p, yk__bucket *b)
     yk__free(b->piece);
     b->piece = NULL;
     b->n_piece = 0;
-    yk__queue_unbuffer(p->queue, &b->grad, own_bytes(b), YK__GRAD_BYTES);
-    yk__queue_unpin(p->queue, &b->sum_pin);
+    yk__queue_unbuffer(p->updates, &b->grad, own_bytes(b), YK__GRAD_BYTES);
+    yk__queue_unpin(p->updates, &b->sum_pin);
     yk__free(b->sum);
     b->sum = NULL;
 }
@@ -223,7 +223,7 @@ yk_status yk__sums_finish(yk__params *p, yk_error *err)
         if (b->begin == b->end)
             continue;
         yk__exact_squares(&p->squares, b->sum, b->end - b->begin);
-        if (!b->is_wrapped && yk__queue_put(p->queue, b->grad, 0, b->sum, own_bytes(b), err))
+        if (!b->is_wrapped && yk__queue_put(p->updates, b->grad, 0, b->sum, own_bytes(b), err))
             return err->status;
     }
     return YK_OK;

@@ -13,8 +13,8 @@
  * device computes them for each bucket, in f32. */
 static yk_status scaled_stats(yk__updater *u, double scale, double sum[2], yk_error *err)
 {
-    yk__exec *exec = u->exec;
     const yk__optim_programs *optim = &u->optim;
+    yk__exec *exec = optim->exec;
     const float in[64] = {(float)scale}; /* stat_prog has an input of 256 bytes, and reads its first number */
     const void *input = in;
     const uint64_t bytes = sizeof in;
@@ -62,7 +62,7 @@ yk_status yk__way_norm_exact(yk__updater *u, double divisor, double sum[2], yk_e
 {
     double v[YK__EXACT_NUMBERS];
     yk__exact_get(&u->params->squares, v);
-    if (yk__queue_idle(u->exec->queue, err) || yk__exchange_sum(u->params->exchange, v, YK__EXACT_NUMBERS, err))
+    if (yk__queue_idle(u->params->queue, err) || yk__exchange_sum(u->params->exchange, v, YK__EXACT_NUMBERS, err))
         return err->status;
     sum[0] = yk__exact_value(v) / divisor / divisor;
     sum[1] = v[YK__EXACT_WORDS];

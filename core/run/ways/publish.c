@@ -36,8 +36,9 @@ yk_status yk__values_spread(yk__params *p, yk_error *err)
 /* The owner's slice comes to this device without the host. */
 static bool is_spread(const yk__params *p, uint32_t owner)
 {
-    return owner == p->exchange->rank ||
-           (!p->slices && yk__island_spreads(&p->island) && yk__island_place(&p->island, owner) != UINT32_MAX);
+    if (owner == p->exchange->rank)
+        return !yk__params_offload(p);
+    return yk__island_spreads(&p->island) && !p->slices && yk__island_place(&p->island, owner) != UINT32_MAX;
 }
 
 /* Copies the other ranks' updates to a device's own copy; adjacent slices go at once. */
@@ -54,14 +55,15 @@ yk_status yk__values_take(yk__params *p, const yk__bucket *b, yk_error *err)
     return yk__params_put_shared(p, b, (yk__range){from, b->layout.n}, err);
 }
 
-/* Elements that other ranks update and that this device's own copies take. */
+/* Elements that other ranks, or the host, update and that this device's own copies take. */
 static uint64_t count_taken(const yk__params *p)
 {
     uint64_t n = 0;
     for (uint32_t i = 0; i < p->n_bucket; i++) {
         const yk__bucket *b = &p->bucket[i];
         const yk__range held = yk__params_held(b);
-        n += b->home->in_block ? 0 : held.to - held.from - (b->end - b->begin);
+        const uint64_t own = yk__params_offload(p) ? 0 : b->end - b->begin;
+        n += b->home->in_block ? 0 : held.to - held.from - own;
     }
     return n;
 }

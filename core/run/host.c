@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The host device of a rank that offloads: opening it, and its view of a bucket. */
+#include "core/run/host.h"
+
+bool yk__host_serves(const yk__device *dev)
+{
+    return !yk__queue_wraps(&(yk__queue){.dev = (yk__device *)dev});
+}
+
+static yk_status open_device(yk__host *host, const yk__placement *place, bool plans_only, yk_error *err)
+{
+    if (!place)
+        return yk__fail(err, YK_E_INTERNAL, "an engine that offloads without a host device");
+    if (yk__device_open(place, &host->dev, err) || (plans_only && yk__device_plan_only(host->dev, err)))
+        return err->status;
+    if (!yk__host_serves(host->dev))
+        return YK_OK;
+    return yk__fail(err, YK_E_UNSUPPORTED, "%s cannot hold the optimizer's state: expected a processor that computes in the host's memory",
+                    host->dev->caps.name);
+}
+
+yk_status yk__host_open(yk__host *host, yk__params *p, const yk__placement *place, yk_error *err)
+{
+    if (!yk__host_serves(p->queue->dev))
+        return YK_OK;
+    if (open_device(host, place, p->queue->dev->plans_only, err)) {
+        yk__host_close(host);
+        return err->status;
+    }
+    host->queue = (yk__queue){.dev = host->dev, .cancel = p->queue->cancel};
+    host->exec = (yk__exec){.queue = &host->queue, .exchange = p->exchange, .params = p, .runs = 1};
+    p->updates = &host->queue;
+    p->exchange->keeps = true;
+    return YK_OK;
+}
+
+void yk__host_close(yk__host *host)
+{
+    if (!host->dev)
+        return;
+    yk__instance_free(&host->exec.instance, &host->queue);
+    yk__device_close(host->dev);
+    *host = (yk__host){0};
+}
+
+/* ---- A bucket ---- */
+
+yk_status yk__host_show(yk__params *p, yk__bucket *b, yk_error *err)
+{
+    const uint64_t bytes = yk__bucket_bytes(b);
+    if (!yk__params_offload(p))
+        return YK_OK;
+    if (yk__queue_wrap_shared(p->updates, yk__params_host(p, b, 0), bytes, &b->host_values) &&
+        (p->scatters || yk__queue_wrap_shared(p->updates, b->shared, bytes, &b->host_grad)))
+        return YK_OK;
+    return yk__fail(err, YK_E_MEM, "%s: no buffer over a bucket on the host, %llu bytes", p->updates->dev->caps.name,
+                    (unsigned long long)bytes);
+}
+
+void yk__host_hide(yk__params *p, yk__bucket *b)
+{
+    yk__queue_unwrap_shared(p->updates, &b->host_values);
+    yk__queue_unwrap_shared(p->updates, &b->host_grad);
+}

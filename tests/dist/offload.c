@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A device with memory of its own whose rank offloads has the bits of a processor: the same gradients, which are inputs here, go to a
+ * processor's own update, and values, moments and norms are compared bit for bit. The device's own kernels give others.
+ */
+#include "config.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/run/engine.h"
+#include "tests/support/refplugin.h"
+#include "tests/support/run.h"
+
+enum { PARAMS = 3, MOST = 12345, STEPS = 7, BAD = 4, MOMENTS = 3 };
+
+static const uint64_t size[PARAMS] = {5000, 70, MOST};
+static const yk__placement processor = {.plugin = "cpu", .by_cores = true, .cores = "0"};
+
+typedef struct trained {
+    float value[PARAMS][MOST], grad[PARAMS][MOST], moment[MOMENTS][PARAMS][MOST];
+    double norm[STEPS];
+    uint64_t state_bytes, host_bytes;
+} trained;
+
+static float number_of(int step, int param, uint64_t i)
+{
+    return (float)sin(1.7 * step + 0.3 * param + 0.01 * (double)i);
+}
+
+/* loss = sum of p x over all parameters: the gradient of p is x. */
+static yk_status run_step(yk__engine *e, const uint32_t *number, int step, yk_error *err)
+{
+    static float x[PARAMS][MOST];
+    static const float one = 1.0f;
+    const void *input[PARAMS + 1] = {x[0], x[1], x[2], &one};
+    const uint64_t bytes[PARAMS + 1] = {size[0] * 4, size[1] * 4, size[2] * 4, 4};
+    yk__vid loss = YK_NONE;
+    uint64_t ticket;
+    yk__graph g;
+    yk__graph_init(&g);
+    for (int i = 0; i < PARAMS; i++) {
+        const int64_t n = (int64_t)size[i];
+        for (uint64_t k = 0; k < size[i]; k++)
+            x[i][k] = number_of(step, i, k);
+        const yk__vid p = yk__leaf(&g, yk__slot_new(&g, YK_SLOT_PARAM, size[i] * 4, number[i]), 0, YK_F32, 1, &n);
+        const yk__vid in = yk__leaf(&g, yk__slot_new(&g, YK_SLOT_INPUT, size[i] * 4, (uint32_t)i), 0, YK_F32, 1, &n);
+        const yk__vid sum = yk__reshape(&g, yk__sum(&g, yk__bin(&g, YK_OP_MUL, p, in), 1), 0, NULL);
+        loss = loss == YK_NONE ? sum : yk__bin(&g, YK_OP_ADD, loss, sum);
+    }
+    x[1][3] = step == BAD ? INFINITY : x[1][3];
+    const yk__vid seed = yk__leaf(&g, yk__slot_new(&g, YK_SLOT_INPUT, 4, PARAMS), 0, YK_F32, 0, NULL);
+    if (g.error.status)
+        *err = g.error;
+    else
+        yk__engine_run(e, &(yk__micro){.trace = &g, .loss = loss, .seed = seed, .first = true, .n_input = PARAMS + 1, .input = input,
+                                       .input_bytes = bytes}, &ticket, err);
+    yk__graph_free(&g);
+    return err->status;
+}
+
+static void hyper_fill(bool adam, int step, float h[YK_HYPER_COUNT])
+{
+    memset(h, 0, YK_HYPER_COUNT * sizeof *h);
+    h[YK_HYPER_LR] = 0.03f;
+    h[YK_HYPER_B1] = 0.9f;
+    h[YK_HYPER_B2] = adam ? 0.999f : 0.0f;
+    h[YK_HYPER_EPS] = 1e-6f;
+    h[YK_HYPER_DECAY] = 0.1f;
+    h[YK_HYPER_C1] = (float)(1 - pow(0.9, step + 1));
+    h[YK_HYPER_SQRT_C2] = (float)sqrt(1 - pow(0.999, step + 1));
+    h[YK_HYPER_FIRST] = step == 0;
+}
+
+static yk_status train_step(yk__engine *e, const uint32_t *number, const yk__opt_layout *o, int step, trained *out, yk_error *err)
+{
+    float h[1][YK_HYPER_COUNT];
+    yk__updated u;
+    hyper_fill(o->kind == YK_OPT_ADAM, step, h[0]);
+    if (run_step(e, number, step, err) ||
+        yk__engine_update(e, &(yk__update){.hyper = (const float(*)[YK_HYPER_COUNT])h, .divisor = 3.0, .clip_norm = 10,
+                                           .check_finite = true}, &u, err))
+        return err->status;
+    out->norm[step] = u.skipped ? -1.0 : u.grad_norm;
+    return YK_OK;
+}
+
+static yk_status read_all(yk__engine *e, const uint32_t *number, trained *out, yk_error *err)
+{
+    yk__engine_stats s;
+    for (int i = 0; i < PARAMS; i++) {
+        if (yk__engine_param_read(e, number[i], out->value[i], err) || yk__engine_grad_read(e, number[i], out->grad[i], err))
+            return err->status;
+        for (uint32_t k = 0; k < yk__engine_moments(e); k++)
+            if (yk__engine_moment_read(e, k, number[i], out->moment[k][i], err))
+                return err->status;
+    }
+    yk__engine_stats_get(e, &s);
+    out->state_bytes = s.state_bytes;
+    out->host_bytes = s.host_bytes;
+    return YK_OK;
+}
+
+static yk_status train_on(yk__device *dev, bool offloads, const yk__opt_layout *o, trained *out, yk_error *err)
+{
+    const yk__engine_config c = {.precision = YK_F32, .bucket_bytes = 1 << 14, .offloads = offloads, .host = &processor};
+    static float v[MOST];
+    uint32_t number[PARAMS];
+    yk__engine *e = NULL;
+    yk__group *one = NULL;
+    memset(out, 0, sizeof *out);
+    if (!yk__group_solo(&one, err))
+        yk__engine_new(dev, one, &c, &e, err);
+    for (int i = 0; i < PARAMS && !err->status; i++) {
+        const char name[3] = {'p', (char)('0' + i), 0};
+        for (uint64_t k = 0; k < size[i]; k++)
+            v[k] = 0.5f * number_of(-1, i, k);
+        if (!yk__engine_param(e, name, size[i], true, &number[i], err))
+            yk__engine_param_write(e, number[i], v, err);
+    }
+    if (!err->status)
+        yk__engine_optimizer(e, o, err);
+    for (int s = 0; s < STEPS && !err->status; s++) {
+        if (s == 2 && !yk__engine_param_write(e, number[2], v, err) && o->momentum) /* a write between steps reaches the host too */
+            yk__engine_moment_write(e, 0, number[0], v, err);
+        if (!err->status)
+            train_step(e, number, o, s, out, err);
+    }
+    if (!err->status)
+        read_all(e, number, out, err);
+    yk__engine_free(e);
+    if (one)
+        yk__group_leave(one);
+    return err->status;
+}
+
+static const yk__opt_layout rules[] = {{.kind = YK_OPT_ADAM, .flags = YK_OPT_DECOUPLED, .momentum = true},
+                                       {.kind = YK_OPT_ADAM, .flags = YK_OPT_AMSGRAD, .momentum = true},
+                                       {.kind = YK_OPT_SGD, .momentum = true},
+                                       {.kind = YK_OPT_SGD}};
+
+START_TEST(the_host_updates_as_a_processor)
+{
+    static trained own, host, direct;
+    const yk__opt_layout *o = &rules[_i];
+    yk_error err = YK_ERROR_INIT;
+    yk__device *cpu = NULL, *dev = NULL;
+    ck_assert_msg(!yk__device_open(&processor, &cpu, &err) && !ref_open(&dev, &err) && !train_on(cpu, true, o, &own, &err) &&
+                      !train_on(dev, true, o, &host, &err) && !train_on(dev, false, o, &direct, &err),
+                  "%s", err.text);
+    ck_assert_msg(!memcmp(own.value, host.value, sizeof own.value), "%.9g and %.9g", (double)own.value[0][0], (double)host.value[0][0]);
+    ck_assert(!memcmp(own.moment, host.moment, sizeof own.moment));
+    ck_assert(!memcmp(own.grad, host.grad, sizeof own.grad));
+    ck_assert(!memcmp(own.norm, host.norm, sizeof own.norm));
+    ck_assert_double_eq(own.norm[BAD], -1.0);
+    ck_assert_uint_eq(own.host_bytes, 0); /* a processor offloads nothing */
+    ck_assert_uint_eq(host.state_bytes, 0);
+    ck_assert_uint_gt(host.host_bytes, direct.state_bytes);
+    if (o->kind == YK_OPT_ADAM) /* else the comparison would say nothing about who updates */
+        ck_assert(memcmp(direct.value, host.value, sizeof direct.value) != 0);
+    yk__device_close(dev);
+    yk__device_close(cpu);
+}
+END_TEST
+
+/* The update is submitted, and the host never ends it. */
+static yk_status hang_in_update(yk__updater *u, yk_error *err)
+{
+    ref.hangs = 1;
+    return yk__queue_idle(u->params->updates, err);
+}
+
+static bool always_fits(const yk__params *p)
+{
+    return p != NULL;
+}
+
+START_TEST(a_host_that_hangs_is_named)
+{
+    static const yk__way way = {.name = "hangs", .fits = always_fits, .publish = hang_in_update};
+    const yk__placement host = {.plugin = "ref"};
+    const yk__engine_config c = {.precision = YK_F32, .offloads = true, .host = &host, .way = &way};
+    static trained out;
+    static const float zero[MOST];
+    yk_error err = YK_ERROR_INIT;
+    yk__device *dev = NULL;
+    yk__engine *e = NULL;
+    yk__group *one = NULL;
+    uint32_t number[PARAMS];
+    setenv("YOKE_STUCK_MS", "100", 1);
+    ck_assert(!ref_open(&dev, &err) && !yk__group_solo(&one, &err));
+    ref.wrap = 1; /* from here on, that is the host's */
+    ck_assert_msg(!yk__engine_new(dev, one, &c, &e, &err), "%s", err.text);
+    for (int i = 0; i < PARAMS; i++)
+        ck_assert(!yk__engine_param(e, "p", size[i], true, &number[i], &err) && !yk__engine_param_write(e, number[i], zero, &err));
+    ck_assert(!yk__engine_optimizer(e, &rules[0], &err));
+    ck_assert_int_eq(train_step(e, number, &rules[0], 0, &out, &err), YK_E_DEVICE_LOST);
+    ck_assert_msg(strstr(err.text, "ref") && strstr(err.text, "YOKE_STUCK_MS"), "%s", err.text);
+    ck_assert(yk__engine_lost(e) && !dev->lost);
+    ref.hangs = 0;
+    yk__engine_free(e);
+    yk__group_leave(one);
+    yk__device_close(dev);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *t = tcase_create("offload");
+    tcase_add_loop_test(t, the_host_updates_as_a_processor, 0, sizeof rules / sizeof *rules);
+    tcase_add_test(t, a_host_that_hangs_is_named);
+    tcase_set_timeout(t, 120);
+    return suite_run("offload", t);
+}

@@ -1,0 +1,99 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# --offload state=host: a device with memory of its own (the CPU plugin, which copies what goes in and out) has the bits of a job that
+# offloads nothing, alone and among others, in each stage; goes on from either's checkpoint; takes what yoke estimate-memory says; and a
+# rank that is killed ends the job.
+. "$YOKE_SOURCE/tests/cli/lib.sh"
+need_data fashion-mnist
+small_images "$out/images"
+export YOKE_PLUGINS="cpu,$YOKE_BUILD/tests/dist/.libs/yoke_slow.so" YOKE_SLOW_OWN=1 YOKE_SLOW_FACTORS="1;1"
+
+train() { # train OUT OPTION...: its last line in OUT.json
+    to=$1
+    shift
+    "$yoke" train --model mlp --model-config hidden=32 --data "idx:$out/images" --global-batch 32 --max-steps 12 --learning-rate 1e-3 \
+        --warmup-steps 5 --json --overwrite-output-dir --output-dir "$out/$to" "$@" >"$out/$to.json" 2>"$out/$to.err" ||
+        { cat "$out/$to.err"; return 1; }
+}
+same() { cmp "$out/$1/model.safetensors" "$out/$2/model.safetensors"; }
+host_bytes() { [ "$(field host_bytes "$out/on.json")" $1 0 ]; }
+pair() { # pair SIGN OPTION...: with and without; rank 0 has bytes on the host if SIGN is -gt
+    sign=$1
+    shift
+    train off "$@" && train on "$@" --offload state=host && same off on && host_bytes "$sign"
+}
+
+ok "one rank, AdamW, as on a processor" pair -gt --devices slow:0! --max-grad-norm 0.5
+as_cpu() { train cpu --devices cpu:0 --max-grad-norm 0.5 && same cpu on; }
+ok "and the bits of a processor's own" as_cpu
+smaller() { # the two moments are gone from the device: 8 bytes a parameter
+    few=$((15 * (785 * 32 + 33 * 10) / 2)) # less what rounds a bucket to pages
+    [ $(($(field peak_bytes "$out/off.json") - $(field peak_bytes "$out/on.json"))) -ge $few ]
+}
+ok "the device has no moments" smaller
+ok "16-bit copies" pair -gt --devices slow:0! --precision bf16
+ok "skipped steps, several micro batches" pair -gt --devices slow:0! --precision fp16 --loss-scaling init=16777216 \
+    --gradient-accumulation-steps 2
+ok "SGD with momentum" pair -gt --devices slow:0! --optim sgd --momentum 0.9
+for transport in shm local; do
+    YOKE_TRANSPORT=$transport
+    export YOKE_TRANSPORT
+    ok "two such ranks, $transport" pair -gt --devices "slow:0! slow:1!" --shares equal --max-grad-norm 0.5
+    ok "gradients in slices, $transport" pair -gt --devices "slow:0! slow:1!" --shares 3:1 --shard gradients --precision bf16
+    ok "with a processor, $transport" pair -eq --devices "cpu:0! slow:0!" --shares equal --shard gradients --gradient-accumulation-steps 2
+done
+rounded() { YOKE_WIRE_PARAMS=bf16 pair -gt --devices "slow:0! slow:1!" --shares equal; }
+ok "parameters that travel in bf16" rounded
+unset YOKE_TRANSPORT
+
+goes_on() { # goes_on FROM TO: a run with --offload FROM goes on with --offload TO
+    train whole --devices slow:0! --save-steps 6 --offload "$1" && rm -rf "$out/rest" && mkdir "$out/rest" &&
+        cp -r "$out/whole/checkpoint-6" "$out/rest" &&
+        train rest --devices slow:0! --save-steps 6 --offload "$2" --resume-from-checkpoint last && same whole rest
+}
+ok "a checkpoint goes on without" goes_on state=host none
+ok "and the other way" goes_on none state=host
+
+estimate() { # estimate OPTION...: to the byte, on the device and on the host
+    set -- --eval-strategy no "$@"
+    "$yoke" estimate-memory --model mlp --model-config hidden=32 --data "idx:$out/images" --global-batch 32 "$@" --json >"$out/plan" &&
+        train on "$@" || return 1
+    for key in peak_bytes host_bytes; do
+        [ "$(field ranks "$out/plan" | python3 -c "print(eval(input())[0]['$key'])")" = "$(field $key "$out/on.json")" ] || return 1
+    done
+    host_bytes -gt
+}
+ok "the estimate of one rank" estimate --devices slow:0! --offload state=host
+ok "the estimate of two ranks" estimate --devices "slow:0! cpu:0!" --shares equal --shard gradients --precision bf16 --offload state=host
+
+files() { # of DeepSpeed and Accelerate, and a single device's rank 0 of two stages
+    printf '{"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu", "pin_memory": true, "ratio": 1.0}}}' >"$out/ds.json"
+    printf 'distributed_type: DEEPSPEED\ndeepspeed_config:\n  zero_stage: 2\n  offload_optimizer_device: cpu\n' >"$out/ac.yaml"
+    train off --devices slow:0! --max-grad-norm 0 && train on --devices slow:0! --deepspeed "$out/ds.json" --max-grad-norm 0 &&
+        same off on && host_bytes -gt || return 1
+    "$yoke" config --dry-run --config-file "$out/ac.yaml" >"$out/log" 2>&1 || return 0 # a build without libyaml
+    train on --devices slow:0! --config-file "$out/ac.yaml" --max-grad-norm 0 && same off on && host_bytes -gt
+}
+ok "files of DeepSpeed and Accelerate" files
+
+refused() { # refused TEXT OPTION...: with exit code 2
+    text=$1
+    shift
+    "$yoke" train --model mlp --data "idx:$out/images" --devices slow:0! --output-dir "$out/none" "$@" >"$out/log" 2>&1
+    [ $? = 2 ] && grep -q -e "$text" "$out/log"
+}
+ok "LocalSGD is refused" refused 'yk_config.offload is "state=host", with LocalSGD' --offload state=host --local-sgd-steps 4
+
+killed() { # in its steps
+    instead=exec mlp "$out/killed" --devices "slow:0! slow:1!" --max-steps 1000000 --offload state=host >"$out/said" 2>&1 &
+    job=$!
+    i=0
+    until grep -qs 'step.* 3' "$out/said" || [ $i -ge 300 ]; do i=$((i + 1)) && sleep 0.1; done
+    kill -9 "$(ps -o pid= --ppid $job | tail -n 1 | tr -d ' ')" || kill $job
+    wait $job
+    code=$?
+    tail -n 5 "$out/said"
+    [ $code != 0 ] && grep -q "killed" "$out/said"
+}
+ok "a killed rank ends the job" killed
+plan
