@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# docs/sharding.md does as it says: its commands, a DeepSpeed file of stage 2 or 3, a checkpoint from stage to stage, what needs whole gradients.
+# docs/sharding.md does as it says: its commands, a DeepSpeed file of stage 2 or 3, a checkpoint from stage to stage, what needs whole
+# gradients.
 . "$YOKE_SOURCE/tests/cli/lib.sh"
 need_data fashion-mnist
 small_images "$out/images"
