@@ -313,3 +313,9 @@ void yk__engine_stats_get(const yk__engine *e, yk__engine_stats *s)
         .trained_elements = e->params.n_trained,
     };
 }
+
+void yk__engine_each_plan(const yk__engine *e, void (*see)(void *arg, const yk__plan *plan), void *arg)
+{
+    for (size_t i = 0; i < e->exec.n_prog; i++)
+        see(arg, e->exec.prog[i]->plan);
+}

@@ -243,6 +243,8 @@ typedef struct yk__engine_stats {
     uint64_t plans, plan_bytes; /* in the cache now; host memory of these plans */
 } yk__engine_stats;
 void yk__engine_stats_get(const yk__engine *e, yk__engine_stats *s);
+/* Shows each plan in the cache, for a count of its work. The plans stay the engine's, and are valid during the call. */
+void yk__engine_each_plan(const yk__engine *e, void (*see)(void *arg, const yk__plan *plan), void *arg);
 /* Times the runs that follow (in a group of more than one), or no longer: timed runs wait for the device before and after. */
 void yk__engine_measure(yk__engine *e, bool on);
 

@@ -272,7 +272,7 @@ ok "a word has one meaning in each of its spellings" words
 
 others() { # commands besides train and launch read files too; a bucket's size comes from the command line as well
     printf '{"bf16": {"enabled": true}, "zero_optimization": {"stage": 2}}' >"$out/two.json"
-    refused '--plan AUTO: not built yet' estimate-memory --plan AUTO --model mlp &&
+    refused '--plan best: expected auto, none, or' estimate-memory --plan best --model mlp &&
         refused '--device-file /nowhere: there is no such file' estimate-memory --device-file /nowhere --model mlp || return 1
     "$yoke" estimate-memory --dry-run --config-file "$out/two.json" | grep -q 'yoke train: --shard gradients' || return 1
     printf '{"bf16": {"enabled": true}, "steps_per_print": 7}' >"$out/one.json"

@@ -1,7 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# docs/sharding.md does as it says: its commands, a DeepSpeed file of stage 2 or 3, a checkpoint from stage to stage, what needs whole
-# gradients.
+# docs/sharding.md does as it says: its commands, DeepSpeed files of stages 2 and 3, a checkpoint from stage to stage, needs of whole gradients.
 . "$YOKE_SOURCE/tests/cli/lib.sh"
 need_data fashion-mnist
 small_images "$out/images"

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that are forks of a program: their inputs and results, the rank whose error ends them, restarts, and refused calls. */
+/* Ranks that are forks of a program: their inputs and results, the rank whose error ends them, restarts, signals, and refused calls. */
 #include <check.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <yoke/yoke.h>
@@ -19,6 +21,7 @@ typedef struct board { /* memory that the ranks have in common with the test */
     double sum[RANKS];
     uint64_t hash[2];
     uint32_t restarts;
+    volatile uint64_t steps;
     char said[2048];
 } board;
 
@@ -203,6 +206,78 @@ START_TEST(restarts_have_an_end)
 }
 END_TEST
 
+/* ---- A signal to the program ---- */
+
+static volatile sig_atomic_t asked_to_leave;
+
+static void leave_note(int sig)
+{
+    (void)sig;
+    asked_to_leave = 1;
+}
+
+/* Trains until a rank gets the signal, saves that step, and asks to be started again. */
+static int train_until_asked(void *argument)
+{
+    enum { AGAIN = 75 };
+    const int64_t dim[2] = {4, 3};
+    bool leaves = false;
+    signal(SIGTERM, leave_note);
+    signal(SIGUSR1, leave_note);
+    yk_job *job = yk_open(&(yk_config){.quiet = true, .seed = 3, .shares = "equal"});
+    yk_t weight = yk_param(job, "weight", 2, dim, (yk_init){YK_INIT_NORMAL, 0, 0.5f});
+    yk_opt *opt = yk_adamw(job, &(yk_adam_config){.lr = 0.01});
+    for (int step = 1; yk_ok(job) && !leaves; step++) {
+        train_one(job, opt, weight, step);
+        if (asked_to_leave)
+            yk_set_trigger(job);
+        leaves = yk_check_trigger(job);
+        shared->steps = yk_steps(opt);
+    }
+    yk_save(job, argument);
+    const uint64_t hash = yk_param_hash(job);
+    if (yk_ok(job) && yk_is_main(job))
+        shared->hash[0] = hash;
+    const int code = yk_close(job);
+    return code ? code : AGAIN;
+}
+
+/* A process that sends the signal to the program once steps are done. */
+static pid_t signal_later(int sig)
+{
+    const pid_t program = getpid(), sender = fork();
+    ck_assert_int_ge(sender, 0);
+    if (sender)
+        return sender;
+    while (shared->steps < STEPS)
+        usleep(10000);
+    kill(program, sig);
+    _exit(0);
+}
+
+START_TEST(a_signal_to_the_program_saves)
+{
+    char folder[] = "/tmp/yoke-ended-XXXXXX", path[64];
+    struct stat whole;
+    sigset_t before, after;
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/checkpoint", folder);
+    pthread_sigmask(SIG_SETMASK, NULL, &before);
+    const pid_t sender = signal_later(_i ? SIGUSR1 : SIGTERM);
+    const int code = call_and_listen(train_until_asked, path);
+    ck_assert_msg(code == 75 && strstr(shared->said, "the ranks have left with exit code 75"), "code %d: '%s'", code, shared->said);
+    ck_assert_int_eq(waitpid(sender, NULL, 0), sender);
+    ck_assert_uint_ne(shared->hash[0], 0);
+    pthread_sigmask(SIG_SETMASK, NULL, &after);
+    for (int i = 1; i < 65; i++) /* the signal ends the ranks, not the program, whose mask is its own again */
+        ck_assert_int_eq(sigismember(&before, i), sigismember(&after, i));
+    snprintf(path, sizeof path, "%s/checkpoint/trainer_state.json", folder);
+    ck_assert_int_eq(stat(path, &whole), 0);
+    snprintf(path, sizeof path, "rm -r %s", folder);
+    ck_assert_int_eq(system(path), 0);
+}
+END_TEST
+
 START_TEST(call_after_a_job_is_refused)
 {
     yk_close(yk_open(&(yk_config){.devices = "cpu:0", .quiet = true}));
@@ -222,6 +297,7 @@ static int run_suite_function(void)
     tcase_add_test(t, death_of_one_ends_all);
     tcase_add_test(t, restarted_job_goes_on_from_its_checkpoint);
     tcase_add_test(t, restarts_have_an_end);
+    tcase_add_loop_test(t, a_signal_to_the_program_saves, 0, 2);
     tcase_add_test(t, call_after_a_job_is_refused);
     return suite_run("function", t);
 }

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Four ranks train 50 steps to the same parameters under yoke launch and under every other launcher, or under its variables. What is not
-# installed, or a sandbox forbids, is skipped by name. Each run has a session of its own, which is killed when it takes too long.
+# Four ranks train 50 steps to the same parameters under yoke launch and under every other launcher, or under its variables. A signal by the
+# launcher's own way ends a training of two ranks with a checkpoint. A test without its launcher is skipped by name, so is one that a
+# sandbox forbids. Each run has a session of its own, which is killed when it takes too long.
 yoke=$YOKE_BUILD/yoke
 tmp=$(mktemp -d) || exit 1
 slurm= munged= spaces=
@@ -13,7 +14,7 @@ stop_slurm() {
     for i in $spaces; do ip netns del "$i"; done
 }
 trap 'stop_slurm; rm -rf "$tmp"' EXIT
-echo "1..14"
+echo "1..20"
 n=0 limit=120
 skip() { # NAME REASON
     n=$((n + 1))
@@ -25,7 +26,7 @@ check() { # NAME: the last command's status decides
     echo "$r $n - $1"
 }
 if [ ! -x "$yoke" ]; then
-    while [ $n -lt 14 ]; do skip "all" "yoke is not built"; done
+    while [ $n -lt 20 ]; do skip "all" "yoke is not built"; done
     exit 0
 fi
 export YOKE_DEVICES="cpu:0 cpu:0 cpu:0 cpu:0" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -48,6 +49,59 @@ run_by_variables() { # NAME=VALUE..., with @ for the rank: four processes, as a 
 }
 parameters() { sed -n 's/^ranks 4 parameters //p' "$tmp"/out*; }
 same() { [ $code -eq 0 ] && [ -n "$hash" ] && [ "$(parameters)" = "$hash" ]; }
+# ---- A signal to a training of two ranks without end ----
+training="$yoke train --model mlp --model-config hidden=16 --data idx:$tmp/images --global-batch 32 --max-steps 100000000 --save-strategy no
+    --eval-strategy no --output-dir $tmp/saved"
+cat >"$tmp/note" <<'E'
+trap : TERM USR1
+"$@"
+code=$?
+echo $code >>"${0%/*}/codes"
+exit $code
+E
+make_images() { # of noise
+    [ -d "$tmp/images" ] || python3 - "$tmp/images" <<'P'
+import os, random, sys
+os.mkdir(sys.argv[1])
+kinds = ("images-idx3", b"\0\0\x08\x03%s\0\0\0\x1c\0\0\0\x1c", 784), ("labels-idx1", b"\0\0\x08\x01%s", 1)
+for part, rows in (("train", 640), ("t10k", 200)):
+    for kind, head, row in kinds:
+        with open(f"{sys.argv[1]}/{part}-{kind}-ubyte", "wb") as f:
+            f.write(head % rows.to_bytes(4, "big") + bytes(random.randrange(10) for _ in range(rows * row)))
+P
+}
+begin() { # COMMAND..: starts it behind a training; on return it has trained its first steps. $first: its process
+    make_images && rm -rf "$tmp"/out* "$tmp/saved" "$tmp/codes"
+    # shellcheck disable=SC2086
+    YOKE_DEVICES="cpu:0 cpu:0" timeout -k 5 $limit setsid -w "$@" sh "$tmp/note" $training >"$tmp/out" 2>&1 </dev/null &
+    launched=$!
+    code=1
+    trained
+}
+trained() {
+    for _ in $(seq 600); do
+        ! grep -qs "^step" "$tmp"/out* || return 0
+        # shellcheck disable=SC2086
+        kill -0 $launched 2>/dev/null || return 1
+        sleep 0.1
+    done
+    return 1
+}
+end_by() { # COMMAND..: a signal; then the training's end
+    "$@" && wait $launched
+    code=$?
+    return 0
+}
+to_launcher() { # SIGNAL: to timeout's child, which setsid has become
+    # shellcheck disable=SC2046
+    kill -"$1" $(ps -o pid= --ppid $launched)
+}
+saved() { # CODE..: the launcher's; both ranks left with 75; one whole checkpoint, which the main rank names
+    case " $* " in *" $code "*) ;; *) return 1 ;; esac
+    [ "$(tr '\n' ' ' <"$tmp/codes")" = "75 75 " ] && [ "$(ls -d "$tmp/saved"/checkpoint-*[0-9] | wc -l)" -eq 1 ] &&
+        [ -f "$tmp/saved"/checkpoint-*/trainer_state.json ] &&
+        [ "$(cat "$tmp"/out* | grep -c "holds the training after step")" -eq 1 ]
+}
 
 run "$yoke" launch -- "$train"
 hash=$(parameters)
@@ -58,16 +112,29 @@ if command -v mpirun.openmpi >/dev/null; then
     run mpirun.openmpi --oversubscribe -np 4 "$train"
     same
     check "mpirun (Open MPI)"
+    # it has an exit code of its own, 1, and kills after a second; SIGUSR1 it does not always pass on
+    begin mpirun.openmpi --oversubscribe --mca odls_base_sigkill_timeout 4 --bind-to none -np 2 && end_by to_launcher TERM
+    saved 1
+    check "SIGTERM to mpirun (Open MPI) saves"
 else
     skip "mpirun (Open MPI)" "mpirun.openmpi is not installed"
+    skip "SIGTERM to mpirun (Open MPI) saves" "mpirun.openmpi is not installed"
 fi
 
 if command -v mpiexec.hydra >/dev/null; then
     run mpiexec.hydra -n 4 "$train"
     same
     check "mpiexec (hydra)"
+    # now and then it ends with 0 though both ranks left with 75
+    for s in TERM USR1; do
+        begin mpiexec.hydra -n 2 && end_by to_launcher $s
+        saved 75 0
+        check "SIG$s to mpiexec (hydra) saves"
+    done
 else
-    skip "mpiexec (hydra)" "mpiexec.hydra is not installed"
+    for name in "mpiexec (hydra)" "SIGTERM to mpiexec (hydra) saves" "SIGUSR1 to mpiexec (hydra) saves"; do
+        skip "$name" "mpiexec.hydra is not installed"
+    done
 fi
 
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
@@ -75,6 +142,23 @@ run_by_variables WORLD_SIZE=4 RANK=@ LOCAL_RANK=@ LOCAL_WORLD_SIZE=4 MASTER_ADDR
     TORCHELASTIC_RUN_ID="t$$" TORCHELASTIC_RESTART_COUNT=0 TORCHELASTIC_USE_AGENT_STORE=True
 same
 check "torchrun's variables"
+
+# torchrun's agent passes its SIGTERM on to each process, and kills after 30 s
+make_images && rm -rf "$tmp"/out* "$tmp/saved" "$tmp/codes"
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+launched=
+for rank in 0 1; do
+    # shellcheck disable=SC2086
+    YOKE_DEVICES="cpu:0 cpu:0" WORLD_SIZE=2 RANK=$rank LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT="$port" \
+        TORCHELASTIC_RUN_ID="s$$" TORCHELASTIC_RESTART_COUNT=0 TORCHELASTIC_USE_AGENT_STORE=True \
+        timeout -k 5 $limit sh "$tmp/note" $training >"$tmp/out$rank" 2>&1 </dev/null &
+    launched="$launched $!"
+done
+code=1
+# shellcheck disable=SC2086
+trained && kill -TERM $launched && { code=0; for p in $launched; do wait $p; code=$((code + $?)); done; }
+saved 150
+check "SIGTERM to each process under torchrun's variables saves"
 
 head -c 32 /dev/urandom >"$tmp/secret" && chmod 600 "$tmp/secret"
 run_by_variables JOB_COMPLETION_INDEX=@ YOKE_SIZE=4 YOKE_ADDR=127.0.0.1 YOKE_PORT="$port" YOKE_SECRET_FILE="$tmp/secret"
@@ -213,6 +297,15 @@ run_inside() {
         run nsenter --net="/run/netns/yks$$c" unshare --uts sh -c 'hostname c && exec "$@"' srun "$@"
     fi
 }
+begin_inside() { # as begin
+    if [ -z "$spaces" ]; then
+        begin "$@"
+    else
+        # shellcheck disable=SC2016
+        begin nsenter --net="/run/netns/yks$$c" unshare --uts sh -c 'hostname c && exec "$@"' srun "$@"
+    fi
+}
+to_step() { inside c scancel --signal="$1" "$(inside c squeue -h -o %i --name="ends$1").0"; } # SIGNAL: to the step's processes
 # It is listed where its file is there, though it may not load (pmix without libpmix.so, which libpmix-dev has).
 has_mpi() { inside c srun --mpi=list 2>&1 | grep -q "$1" && inside c timeout 20 srun -N1 -n1 --mpi="$1" true >/dev/null 2>&1; }
 if start_slurm; then
@@ -224,6 +317,11 @@ if start_slurm; then
         else
             skip "srun --mpi=$kind" "this Slurm has no such plugin that loads"
         fi
+    done
+    for s in USR1 TERM; do
+        begin_inside srun -N1 -n 2 --mpi=none --job-name="ends$s" && end_by to_step $s
+        saved 75
+        check "scancel --signal=$s saves"
     done
     own_host=
     # shellcheck disable=SC2016
@@ -243,4 +341,5 @@ if start_slurm; then
     done
 else
     for kind in none pmi2 pmix "pmi2 on two nodes" "pmix on two nodes"; do skip "srun --mpi=$kind" "$why"; done
+    for s in USR1 TERM; do skip "scancel --signal=$s saves" "$why"; done
 fi

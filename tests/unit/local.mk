@@ -3,7 +3,8 @@
 if WITH_CHECK
 UNIT_TESTS += tests/unit/balance/balance.test tests/unit/balance/machines.test tests/unit/balance/policy.test \
 	tests/unit/balance/sets.test tests/unit/base/base.test \
-	tests/unit/base/cgroup.test tests/unit/coll/reduce.test tests/unit/coll/wire.test tests/unit/control/garbage.test \
+	tests/unit/base/cgroup.test tests/unit/coll/reduce.test tests/unit/coll/sealed.test tests/unit/coll/wire.test \
+	tests/unit/control/garbage.test \
 	tests/unit/control/job.test tests/unit/control/mirror.test tests/unit/control/origin.test tests/unit/cpu/chain.test \
 	tests/unit/cpu/gemm.test tests/unit/cpu/nets.test tests/unit/cpu/ops.test tests/unit/cpu/queue.test tests/unit/cpu/rows.test \
 	tests/unit/cuda/faults.test tests/unit/cuda/behind.test tests/unit/cuda/coll.test tests/unit/cuda/conv.test \
@@ -15,12 +16,14 @@ UNIT_TESTS += tests/unit/balance/balance.test tests/unit/balance/machines.test t
 	tests/unit/graph/eval.test tests/unit/graph/golden.test tests/unit/graph/serial.test tests/unit/graph/vectors.test \
 	tests/unit/io/cut.test tests/unit/io/gzip.test tests/unit/io/json.test tests/unit/io/safetensors.test \
 	tests/unit/io/tree.test tests/unit/job/api.test \
-	tests/unit/job/callsite.test tests/unit/job/deep.test tests/unit/job/guest.test tests/unit/job/host.test \
+	tests/unit/job/calls.test \
+	tests/unit/job/callsite.test tests/unit/job/deep.test tests/unit/job/forks.test tests/unit/job/guest.test \
+	tests/unit/job/host.test \
 	tests/unit/job/inference.test tests/unit/job/kill.test tests/unit/job/locale.test tests/unit/job/memory.test \
 	tests/unit/job/models.test tests/unit/job/pack.test tests/unit/job/precision.test tests/unit/job/refused.test \
-	tests/unit/job/resume.test tests/unit/job/sampler.test tests/unit/kit/cache.test tests/unit/kit/coop.test \
+	tests/unit/job/reopened.test tests/unit/job/resume.test tests/unit/job/sampler.test tests/unit/kit/cache.test tests/unit/kit/coop.test \
 	tests/unit/kit/cpu_shape.test \
-	tests/unit/kit/gpu_shape.test tests/unit/kit/library.test tests/unit/kit/lower.test tests/unit/launch/hosts.test \
+	tests/unit/kit/gpu_shape.test tests/unit/kit/left.test tests/unit/kit/library.test tests/unit/kit/lower.test tests/unit/launch/hosts.test \
 	tests/unit/local/garbage.test
 if WITH_SODIUM
 UNIT_TESTS += tests/unit/net/frame.test tests/unit/net/hello.test tests/unit/net/link.test tests/unit/sock/open.test \
@@ -59,6 +62,7 @@ tests_unit_cuda_eight_test_LDADD = $(LDADD) -ldl
 tests_unit_graph_vectors_test_SOURCES = tests/unit/graph/vectors.c tests/unit/graph/vectors_layers.c
 # the kernel sources as plain C: unused kernels and scalar conversions are as they are in the dialect
 KIT_HOST_CFLAGS = $(AM_CFLAGS) -Wno-unused-function -Wno-psabi -Wno-shadow -Wno-undef
+tests_unit_job_reopened_test_LDADD = libtestkit.la $(CHECK_LIBS) -ldl
 tests_unit_kit_coop_test_CFLAGS = $(KIT_HOST_CFLAGS) -Wno-vla -Wno-unused-variable
 tests_unit_kit_cpu_shape_test_SOURCES = tests/unit/kit/host.c
 tests_unit_kit_cpu_shape_test_CFLAGS = $(KIT_HOST_CFLAGS)

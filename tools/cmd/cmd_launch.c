@@ -55,16 +55,25 @@ static const yk__cli_option options[] = {
     REFUSED("gradient-accumulation-steps", "N", "the program accumulates: yoke train --gradient-accumulation-steps"),
     REFUSED("rdzv-backend|rdzv-endpoint|rdzv-id|rdzv-conf|local-addr", "VALUE",
             "ranks meet at one address: --hosts, or --nnodes, --node-rank, --master-addr and --master-port"),
+    REFUSED("num-nodes|mpirun-hostfile|mpirun-ccl|launcher|launcher-args|ssh-port", "VALUE",
+            "--hosts or --hostfile names the hosts, and --ssh the command that reaches them"),
+    REFUSED("enable-cpu-affinity|bind-cores-to-rank", NULL, "--devices says which cores a rank has: cpu:0-3, cpu/2"),
+    REFUSED("bind-core-list", "LIST", "--devices says which cores a rank has: cpu:0-3, cpu/2"),
+    REFUSED("main-training-function", "NAME", "the program is run from its start: yk_launch_ranks starts a function of it"),
+    REFUSED("megatron-lm-tp-degree|megatron-lm-pp-degree|megatron-lm-num-micro-batches|megatron-lm-sequence-parallelism|"
+            "megatron-lm-recompute-activations|megatron-lm-use-distributed-optimizer|megatron-lm-gradient-clipping", "VALUE",
+            "a model is whole on each rank: ranks share out rows alone"),
     REFUSED("tpu|use-mps-device|use-megatron-lm|tpu-use-cluster|tpu-use-sudo|ipex|use-xpu", NULL,
             "there is no such backend; yoke info lists the devices that there are"),
     REFUSED("dynamo-backend|dynamo-mode|dynamo-use-fullgraph|dynamo-use-dynamic", "VALUE",
             "there is no switch: every step is traced, fused and planned before it runs"),
     REFUSED("num-cpu-threads-per-process", "N", "--devices says which cores a rank has: cpu:0-3, cpu/2"),
-    REFUSED("module", NULL, "there are no modules of Python: name the program itself, as in python -m MODULE"),
-    REFUSED("log-dir|logs-specs|redirects|tee|local-ranks-filter|role|event-log-handler|numa-binding|signals-to-handle",
-            "VALUE",
+    REFUSED("module|run-path", NULL, "there are no modules of Python: name the program itself, as in python -m MODULE"),
+    REFUSED("debug", NULL, "YOKE_LOG=debug prints more, and ranks' steps are always compared"),
+    REFUSED("log-dir|enable-each-rank-log|logs-specs|redirects|tee|local-ranks-filter|role|event-log-handler|numa-binding|"
+            "signals-to-handle", "VALUE",
             "the launcher prints what ranks print and has no setting for it"),
-    REFUSED("enable-each-rank-log|autotuning|force-multi|elastic-training|debug", NULL, "there is nothing like it here"),
+    REFUSED("autotuning|force-multi|elastic-training", NULL, "there is nothing like it here"),
 };
 
 /* One rank per device, as without the option. */
@@ -100,6 +109,7 @@ static const yk__cli_spelling spellings[] = {
     {"quiet|same-network|rdzv-auto-configure", NULL, NULL, NULL, NULL,
      "a line is printed where there is something to say, and hosts find each other by address"},
     {"nnodes", "N", "nnodes", nodes_map, "a number of hosts: ranks that come and go (MIN:MAX) there are none", NULL},
+    {"no-local-rank", NULL, NULL, NULL, NULL, "no --local_rank is given to the program"},
     {"no-python", NULL, NULL, NULL, NULL, "the program is run as it is named"},
 };
 

@@ -253,21 +253,21 @@ static bool params_take(const yk__cli *cli, const yk__stage *stage, yk_config *c
     return good;
 }
 
-/* Options that ask a planner. */
+/* Options that ask a planner. A described device is for a plan alone: a run takes devices that are there. */
 static bool plan_read(const yk__cli *cli)
 {
     const char *plan = yk__cli_text(cli, "plan"), *file = yk__cli_text(cli, "device-file");
+    char *end = NULL;
     bool good = true;
-    if (plan && yk__word_find("auto|none", plan, strlen(plan)) != 1) {
-        yk__cli_usage(cli->command, yk__word_find("auto", plan, strlen(plan)) ? "--plan %s: expected auto or none"
-                      : "--plan %s: not built yet: --shard state, gradients or params is for you to choose; yoke estimate-memory says what "
-                      "a step takes", plan);
+    if (plan && yk__word_find("auto|none", plan, strlen(plan)) < 0 &&
+        (!(yk__number_read(plan, &end) > 0) || end == plan || *end))
+        good = value_refuse(cli, "plan", plan, "auto, none, or the milliseconds of a step that yoke plan predicted");
+    if (file && access(file, R_OK)) {
+        yk__cli_usage(cli->command, "--device-file %s: there is no such file", file);
         good = false;
-    }
-    if (file) {
-        yk__cli_usage(cli->command, access(file, R_OK) ? "--device-file %s: there is no such file"
-                      : "--device-file %s: not built yet: steps are planned for devices that are there; YOKE_MEMORY_LIMIT gives another "
-                      "device's memory", file);
+    } else if (file && strcmp(cli->command->name, "plan")) {
+        yk__cli_usage(cli->command, "--device-file %s: a run takes devices that are there: yoke plan --device-file plans for described "
+                      "ones", file);
         good = false;
     }
     return good;

@@ -37,8 +37,8 @@
         {"tied-gradients", "once|twice", "once", "how often a tied table's gradient is summed with --shard gradients", NULL},        \
         {"offload", "PART=PLACE,..", NULL, "state, params or activations in host or nvme:DIR, with :R a part; none is built yet", NULL}, \
         {"parallel", "data|AXIS=N,..", "data", "the layout of ranks: data, tensor, pipe; data alone is built yet", NULL},            \
-        {"plan", "auto|none", NULL, "auto: choose sharding and offload by a plan; not built yet", NULL}, \
-        {"device-file", "FILE", NULL, "described devices, for a plan; not built yet", NULL}, \
+        {"plan", "auto|none|MS", NULL, "auto: take the options of yoke plan; MS: milliseconds that it predicted, to log", NULL},         \
+        {"device-file", "FILE", NULL, "yoke plan: the devices that this file of yoke info --describe describes", NULL},              \
         {"loss-scaling", "KEY=VALUE,..", NULL,                                                                                       \
          "of fp16: rule=torch|deepspeed|megatron, init, growth, backoff, floor, interval, hysteresis, consecutive, fixed", NULL}
 

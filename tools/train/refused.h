@@ -41,13 +41,13 @@
         TRAIN_REFUSED("average-tokens-across-devices", "--average items adds up tokens over ranks and divides once"),         \
         TRAIN_REFUSED("prediction-loss-only", "--metrics loss computes nothing else"),                                        \
         TRAIN_REFUSED("include-inputs-for-metrics|include-for-metrics", "yoke predict writes a line for each row"),           \
-        TRAIN_REFUSED("use-legacy-prediction-loop|past-index|debug|tpu-metrics-debug", "there is nothing like it here"),      \
+        TRAIN_REFUSED("use-legacy-prediction-loop|past-index|tpu-metrics-debug", "there is nothing like it here"),      \
         TRAIN_REFUSED("remove-unused-columns|label-names",                                                                    \
                       "--data names the columns: csv:FILE,text=COLUMN,label=COLUMN"),                                         \
         TRAIN_REFUSED("length-column-name", "lengths are counted in tokens when the file is read: --group-by-length"),        \
         TRAIN_REFUSED("log-level|log-level-replica|log-on-each-node", "YOKE_LOG=debug|info|warn sets it"),                    \
         TRAIN_REFUSED("disable-tqdm", "progress goes to standard error, and --json leaves it out"),                           \
-        TRAIN_REFUSED("logging-nan-inf-filter", "a gradient that is not finite ends the job"),                                \
+        TRAIN_REFUSED("logging-nan-inf-filter|debug", "a gradient that is not finite ends the job"),                                \
         TRAIN_REFUSED("skip-memory-metrics|include-tokens-per-second|include-num-input-tokens-seen",                          \
                       "the log has tokens_per_s, and its last line peak_bytes"),                                              \
         TRAIN_REFUSED("save-safetensors", "there is no switch: weights are always saved as safetensors"),                     \
@@ -65,17 +65,31 @@
         TRAIN_REFUSED("train-dir|validation-dir|image-column-name|image-processor-name",                                      \
                       "folders of pictures are not read: idx:DIR and cifar10:DIR hold images in one file"),                   \
         TRAIN_REFUSED("text-column|summary-column|source-prefix|source-lang|target-lang|max-source-length|"                   \
-                      "max-target-length|predict-with-generate|num-beams|generation-max-length|generation-num-beams",         \
+                      "max-target-length|val-max-target-length|predict-with-generate|num-beams|generation-max-length|"              \
+                      "generation-num-beams|sortish-sampler|resize-position-embeddings|lang|forced-bos-token",                \
                       "there is no model that maps one text to another; gpt2 continues a text, bert names its class"),        \
+        TRAIN_REFUSED("doc-stride|max-query-length|n-best-size|max-answer-length|version-2-with-negative|"                    \
+                      "null-score-diff-threshold|question-column|context-column|answer-column",                               \
+                      "no model marks an answer in a text: bert names a text's class"),                                       \
+        TRAIN_REFUSED("return-entity-level-metrics|label-all-tokens",                                                         \
+                      "no model names the class of each token: bert names a text's class"),                                   \
+        TRAIN_REFUSED("whole-word-mask|mlm",                                                                                  \
+                      "bert with text:FILE masks single tokens: --mlm-probability"),                                          \
+        TRAIN_REFUSED("plot-loss",                                                                                            \
+                      "--report-to tensorboard or csv writes the curves to files"),                                           \
+        TRAIN_REFUSED("eos-token|pad-token|add-tokens|add-special-tokens",                                                    \
+                      "the folder of the tokenizer names its tokens"),                                                        \
+        TRAIN_REFUSED("datasets",                                                                                             \
+                      "--data names one file: csv:FILE, jsonl:FILE or text:FILE"),                                            \
         TRAIN_REFUSED("text-column-name|text-field|dataset-text-field|label-column-name|text-column-names",                   \
                       "--data names the columns: csv:FILE,text=COLUMN,label=COLUMN"),                                         \
-        TRAIN_REFUSED("use-peft|use-lora|use-dora|lora-r|lora-rank|lora-alpha|lora-dropout|lora-target-modules|"              \
+        TRAIN_REFUSED("use-peft|use-lora|use-dora|use-rslora|lora-r|lora-rank|lora-alpha|lora-dropout|lora-target-modules|"              \
                       "lora-target|lora-modules-to-save|lora-task-type|finetuning-type|adapter|peft-type",                    \
                       "there are no adapters: all parameters of a model are trained"),                                        \
         TRAIN_REFUSED("load-in-4bit|load-in-8bit|quantization-bit|quantization-method|bnb-4bit-quant-type|"                   \
                       "use-bnb-nested-quant",                                                                                 \
                       "weights are not quantized: --precision bf16 or fp8 computes with fewer bits"),                         \
-        TRAIN_REFUSED("stage|template|cutoff-len|packing|neat-packing|sample-packing|chat-template-path|"                     \
+        TRAIN_REFUSED("stage|template|packing|neat-packing|sample-packing|chat-template-path|"                     \
                       "assistant-only-loss|completion-only-loss",                                                             \
                       "there are no stages or templates of chats: --model gpt2 with text:FILE trains on running text"),       \
         TRAIN_REFUSED("attn-implementation|flash-attn|trust-remote-code",                                                     \

@@ -17,7 +17,7 @@
         {"validation-file|test-file|eval-file|dev-file", "FILE", "eval-data", yk__spell_data, NULL, NULL},                       \
         {"data", "FILE", "data", yk__spell_data, NULL, NULL},                                                                    \
         {"eval-data", "FILE", "eval-data", yk__spell_data, NULL, NULL},                                                          \
-        {"max-seq-length|max-seq-len|model-max-length", "N", "max-length", NULL, NULL, NULL},                                    \
+        {"max-seq-length|max-seq-len|model-max-length|cutoff-len", "N", "max-length", NULL, NULL, NULL},                         \
         {"block-size|sequence-len|context-length", "N", "seq-len", NULL, NULL, NULL},                                            \
         {"tokenizer-name|tokenizer-name-or-path", "DIR", "tokenizer", NULL, NULL, NULL},                                         \
         {"model-type", "NAME", "model", NULL, NULL, NULL},                                                                       \
@@ -28,6 +28,7 @@
         {"device", "NAME", "devices", yk__spell_device, NULL, NULL},                                                             \
         {"use-cpu|no-cuda|cpu", NULL, "devices", yk__spell_cpu, NULL, NULL},                                                     \
         {"eval-batch-size|validation-batch-size", "N", "per-device-eval-batch-size", NULL, NULL, "is rows of each rank"},        \
+        {"train-val-split|val-size", "R", "eval-split", NULL, NULL, NULL},                                                       \
         {"validation-split-percentage", "N", "eval-split", yk__spell_percent, "a number from 0 to below 100", NULL},             \
         {"line-by-line", NULL, NULL, NULL, NULL, "a .txt file is read as lines:FILE by it, other data have one text a row"},     \
         {"pad-to-max-length", NULL, NULL, NULL, NULL, "rows are padded to the longest of a batch, and padding counts nowhere"},  \
@@ -68,6 +69,8 @@
         {"ddp-find-unused-parameters", NULL, NULL, NULL, NULL, "a parameter that a step does not use rests"},                    \
         {"ddp-broadcast-buffers|ddp-static-graph", NULL, NULL, NULL, NULL, "the ranks' steps are compared and planned as they are"}, \
         {"with-tracking", NULL, NULL, NULL, NULL, "--report-to chooses the reports, and --log their file"},                          \
+        {"max-samples", "N", "max-train-samples", NULL, NULL, NULL},                                                             \
+        {"shuffle-train-dataset", NULL, NULL, NULL, NULL, "rows are shuffled for each epoch by --data-seed"},                    \
         {"torch-empty-cache-steps", "N", NULL, NULL, NULL, "memory is planned before a step runs: nothing piles up"}
 
 #endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A program that is not linked to the library opens libyoke.so, trains a job and closes both, 100 times (a program's plugin does so). The
+ * program's settings are its own after each, and threads, descriptors and mappings are no more after the last time than after the second.
+ */
+#include "config.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/support/own_state.h"
+#include "tests/support/run.h"
+#include "tests/support/sanitize.h"
+#include <yoke/yoke.h>
+
+enum { TIMES = 100 };
+
+typedef struct counts {
+    int threads, descriptors, mappings;
+} counts;
+
+static int entries_of(const char *folder)
+{
+    int n = 0;
+    DIR *open = opendir(folder);
+    for (struct dirent *entry; open && (entry = readdir(open));)
+        n += *entry->d_name != '.';
+    if (open)
+        closedir(open);
+    return n;
+}
+
+static counts counts_take(void)
+{
+    counts now = {.threads = entries_of("/proc/self/task"), .descriptors = entries_of("/proc/self/fd")};
+    FILE *maps = fopen("/proc/self/maps", "r");
+    for (int c; maps && (c = getc(maps)) != EOF;)
+        now.mappings += c == '\n';
+    if (maps)
+        fclose(maps);
+    return now;
+}
+
+static void *library;
+
+static void *symbol_of(const char *name)
+{
+    void *symbol = dlsym(library, name);
+    ck_assert_msg(symbol, "%s: %s", name, dlerror());
+    return symbol;
+}
+
+#define CALL(function, ...) ((__typeof__((function)) *)symbol_of(#function))(__VA_ARGS__)
+
+/* Without the header's macros, which note the caller's line through a function of the library. */
+static void job_train(void)
+{
+    const yk_config config = {.devices = "cpu", .quiet = true};
+    const yk_sgd_config rate = {.lr = 0.1};
+    yk_job *job = ((__typeof__((yk_open)) *)symbol_of("yk_open"))(&config, sizeof config);
+    const yk_t w = CALL(yk_param, job, "w", 2, (const int64_t[]){8, 8}, (yk_init){YK_INIT_UNIFORM, -1, 1});
+    yk_opt *opt = ((__typeof__((yk_sgd)) *)symbol_of("yk_sgd"))(job, &rate, sizeof rate);
+    for (int i = 0; i < 2; i++) {
+        CALL(yk_backward, CALL(yk_mean, CALL(yk_mul, w, w), 3, false));
+        CALL(yk_step, opt);
+    }
+    ck_assert_msg(CALL(yk_ok, job), "%s", CALL(yk_error_text, job));
+    ck_assert_int_eq(CALL(yk_close, job), 0);
+}
+
+START_TEST(library_opened_and_closed_many_times)
+{
+    static own_state was, is;
+    char path[1024];
+    counts second = {0}, last;
+    const char *build = getenv("YOKE_BUILD");
+    snprintf(path, sizeof path, "%s/.libs/libyoke.so", build ? build : ".");
+    state_take(&was);
+    const counts first = counts_take();
+    for (int i = 1; i <= TIMES; i++) {
+        library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        ck_assert_msg(library, "%s", dlerror());
+        job_train();
+        ck_assert_int_eq(dlclose(library), 0);
+        state_take(&is);
+        states_compare(&was, &is, "cpu", "after dlclose");
+        if (i == 2)
+            second = counts_take();
+    }
+    last = counts_take();
+    printf("# libyoke.so leaves %d threads, %d descriptors, %d mappings after time 2, and %d, %d, %d after time %d\n",
+           second.threads - first.threads, second.descriptors - first.descriptors, second.mappings - first.mappings,
+           last.threads - first.threads, last.descriptors - first.descriptors, last.mappings - first.mappings, TIMES);
+    ck_assert_int_eq(last.threads, first.threads);
+    ck_assert_int_eq(last.descriptors, first.descriptors);
+    if (!strcmp(YK_SANITIZER, "none")) /* a sanitizer's heap maps memory of its own */
+        ck_assert_int_le(last.mappings, second.mappings + 8); /* the heap's */
+}
+END_TEST
+
+int main(void)
+{
+    TCase *t = tcase_create("reopened");
+    unsetenv("YOKE_DEVICES");
+    tcase_set_timeout(t, 120);
+    tcase_add_test(t, library_opened_and_closed_many_times);
+    return suite_run("job_reopened", t);
+}
