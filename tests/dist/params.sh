@@ -57,11 +57,11 @@ resumed() {
     # shellcheck disable=SC2086
     train straight "cuda:0! cuda:1!" $gpt2 --shard state || return 1
     for stages in "state params" "params state" "params gradients"; do
-        from=${stages% *} to=${stages#* }
-        [ $from = params ] && from="params --keep-whole 0"
-        [ $to = params ] && to="params --keep-whole 0"
-        train half "cuda:0! cuda:1!" $gpt2 --shard $from --save-steps 2 &&
-            train rest "cuda:0! cuda:1!" $gpt2 --shard $to --resume-from-checkpoint "$out/half/checkpoint-2" &&
+        first=${stages% *} second=${stages#* }
+        [ "$first" = params ] && first="params --keep-whole 0"
+        [ "$second" = params ] && second="params --keep-whole 0"
+        train half "cuda:0! cuda:1!" $gpt2 --shard $first --save-steps 2 &&
+            train rest "cuda:0! cuda:1!" $gpt2 --shard $second --resume-from-checkpoint "$out/half/checkpoint-2" &&
             cmp "$out/straight/model.safetensors" "$out/rest/model.safetensors" || return 1
     done
     train fewer cpu:0 $gpt2 --resume-from-checkpoint "$out/half/checkpoint-2" # another number and kind of ranks
