@@ -3,7 +3,7 @@
  * Gradients in slices (yk_config.shard "gradients") give the bits of whole gradients if a window has one micro batch: over shared memory
  * and messages, with a tied table of several pieces, a batch norm over all ranks, a frozen parameter and one that no step uses; through
  * skipped steps, from a checkpoint of the other stage, with uneven shares, and with ranks that have no rows. Several micro batches differ
- * by rounding. The same if the host updates for devices with memory of their own, which the other run's devices do not ask for.
+ * by rounding. The same if the host updates for devices with memory of their own.
  *
  * Without a launcher this is the test; as a rank it trains: MODE FOLDER.
  */
@@ -136,7 +136,8 @@ static numbers train_ranks(const char *transport, const char *mode)
     numbers first, other;
     setenv("YOKE_TRANSPORT", transport, 1);
     setenv("YOKE_BUCKET_BYTES", "65536", 1); /* the table has three pieces */
-    ck_assert_msg(ranks_run(strstr(mode, "offload") ? OFFLOADING : DEVICES, mode, said, sizeof said) == 0, "%s, %s: %s", transport, mode, said);
+    ck_assert_msg(ranks_run(strstr(mode, "offload") ? OFFLOADING : DEVICES, mode, said, sizeof said) == 0, "%s, %s: %s", transport, mode,
+                  said);
     unsetenv("YOKE_TRANSPORT");
     unsetenv("YOKE_BUCKET_BYTES");
     ranks_read(mode, 0, &first, sizeof first);
