@@ -4,7 +4,7 @@
  * and messages, with a tied table of several pieces, a batch norm over all ranks, a frozen parameter and one that no step uses; through
  * skipped steps, from a checkpoint of the other stage, with uneven shares, and with ranks that have no rows. Several micro batches differ
  * by rounding. So do parameters in slices ("params"), on cards of the driver without a GPU (tests/fakes) beside a processor; and an update
- * by the host for devices with memory of their own, which the other run's devices do not ask for.
+ * by the host for devices with memory of their own.
  *
  * Without a launcher this is the test; as a rank it trains: MODE FOLDER.
  */
