@@ -72,7 +72,7 @@ static void rank_fields(const yk_job *job, double v[FIELDS])
 /* A device's facts for a plan, of all ranks on each rank. */
 typedef struct device_facts {
     char model[sizeof((yk_device_caps *)0)->name];
-    uint64_t free;
+    uint64_t memory;
     bool host;
 } device_facts;
 
@@ -80,7 +80,7 @@ static void facts_print(const device_facts *f)
 {
     printf(", \"model\": ");
     yk__json_text(f->model);
-    printf(", \"free\": %llu, \"host\": %s", (unsigned long long)f->free, f->host ? "true" : "false");
+    printf(", \"memory\": %llu, \"host\": %s", (unsigned long long)f->memory, f->host ? "true" : "false");
 }
 
 static void print_json(yk_job *job, const double *v, const device_facts *facts)
@@ -140,7 +140,7 @@ static void estimate_report(sample *s)
     double *v = calloc((size_t)world * FIELDS, sizeof *v);
     device_facts *facts = calloc(world, sizeof *facts);
     const yk_device_caps *caps = &s->job->device->caps;
-    device_facts own = {.free = caps->mem_free, .host = caps->flags & YK_CAP_CPU};
+    device_facts own = {.memory = caps->mem_total, .host = caps->flags & YK_CAP_CPU};
     if (!v || !facts) {
         yk_fail(s->job, YK_E_MEM, "out of memory for the report");
         free(v);

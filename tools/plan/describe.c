@@ -194,7 +194,7 @@ static void add_rank(devices *d, const json_t *rank)
     snprintf(row->name, sizeof row->name, "%s", name);
     snprintf(row->model, sizeof row->model, "%s", json_string_value(json_object_get(rank, "model")));
     row->count = 1;
-    row->memory = (uint64_t)json_number_value(json_object_get(rank, "free"));
+    row->memory = (uint64_t)json_number_value(json_object_get(rank, "memory"));
     row->host = json_is_true(json_object_get(rank, "host"));
 }
 

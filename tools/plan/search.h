@@ -43,7 +43,7 @@ void search_free(search *s);
 void search_options(const search *s, const candidate *c, char *text, size_t size);
 
 /* argv with the options of the best candidate behind it, and --plan MS in place of --plan auto; *argc is updated. The devices, memory
- * limits and data are cli's. NULL after a message, with the exit code in *code. Valid until the process ends. */
+ * limits and data are cli's. The caller frees it. NULL after a message, with the exit code in *code. */
 char **search_apply(const yk__cli *cli, char *program, int *argc, char **argv, int *code);
 
 #endif

@@ -185,7 +185,7 @@ static void leave_if_asked(train_run *r, bool last, bool saved)
 static void after_window(train_run *r, const yk_batch *batch)
 {
     r->steps = steps_at(r, batch->epoch, batch->index + 1);
-    prediction_end(&r->plan, r->opt, r->job, &r->bar, r->steps >= r->total);
+    prediction_end(&r->plan, r->job, &r->bar, r->steps >= r->total);
     yk_sched_step(r->sched);
     if (log_due(r, batch))
         log_line(r, batch->epoch);

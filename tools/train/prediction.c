@@ -28,11 +28,12 @@ static void prediction_say(prediction *p, yk_job *job, progress *bar)
         progress_say(bar, "plan: %.4g ms predicted, %.4g measured", p->expected, p->ms[n / 2]);
 }
 
-void prediction_end(prediction *p, yk_opt *opt, yk_job *job, progress *bar, bool last)
+void prediction_end(prediction *p, yk_job *job, progress *bar, bool last)
 {
     if (!(p->expected > 0) || p->said)
         return;
-    yk_grad_norm(opt); /* waits for the step */
+    yk_sync(job);
+    yk_barrier(job); /* a rank without rows hears of the step's end late */
     if (p->begun > 0 && p->windows >= PREDICTION_FIRST)
         p->ms[p->windows - PREDICTION_FIRST] = 1e3 * (train_seconds() - p->begun);
     p->windows++;

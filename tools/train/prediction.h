@@ -19,7 +19,7 @@ typedef struct prediction {
 /* Reads --plan MS. */
 prediction prediction_read(const yk__cli *cli);
 /* At a window's end, on all ranks: waits for the step while windows are measured. `last`: the run ends. */
-void prediction_end(prediction *p, yk_opt *opt, yk_job *job, progress *bar, bool last);
+void prediction_end(prediction *p, yk_job *job, progress *bar, bool last);
 /* Behind the work that is no step: the next window begins. */
 void prediction_begin(prediction *p);
 

@@ -77,6 +77,7 @@ static bool asks_plan(const yk__cli *cli)
 
 int train_main(const yk__cli_command *command, int argc, char **argv, bool (*check)(const yk__cli *cli), int (*run)(const yk__cli *cli))
 {
+    char **planned = NULL;
     yk__cli cli;
     int code;
     argv = settings_apply(command, &argc, argv, &code);
@@ -90,7 +91,7 @@ int train_main(const yk__cli_command *command, int argc, char **argv, bool (*che
     if (code < 0 && check && !check(&cli))
         code = YK_EXIT_USAGE;
     if (code < 0 && asks_plan(&cli)) {
-        char **planned = search_apply(&cli, args[0], &argc, args + 1, &code); /* args: parsing reorders argv */
+        planned = search_apply(&cli, args[0], &argc, args + 1, &code); /* args: parsing reorders argv */
         free(args);
         args = planned ? train_arguments(argc, planned) : NULL;
         code = planned ? yk__cli_parse(command, argc, planned, &cli) : code;
@@ -99,6 +100,7 @@ int train_main(const yk__cli_command *command, int argc, char **argv, bool (*che
         code = train_launch(&cli, args);
     if (code < 0)
         code = run(&cli);
+    free(planned);
     free(args);
     return code;
 }
