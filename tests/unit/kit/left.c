@@ -117,7 +117,7 @@ static const kit_device author = {.name = "held", .version = "1", .describe = de
                                   .call = node_call};
 
 static char from[BYTES]; /* the left thread reads it late */
-static void *kept[3];    /* left behind on purpose: no leak */
+static void *volatile kept[3]; /* left behind on purpose: no leak */
 
 /* Opens the device and gives a queue a copy, which waits while `held` is set. */
 static const yk_plugin *copy_begin(bool held, yk_device **dev, yk_buffer **b, yk_queue **q, uint64_t *point)
