@@ -25,7 +25,7 @@ typedef struct yk__link {
     uint8_t *queue, *came;                       /* bytes to send; received bytes */
     size_t queued, sent, queue_cap;              /* queue[sent .. queued) is not sent yet */
     size_t have, used, came_cap;                 /* came[used .. have) is not read yet */
-    int64_t silent_ms;                           /* ms since the last received byte, counted up by the owner; reading sets it to 0 */
+    int64_t silent_ms;                           /* ms without a whole frame, counted up by the owner; yk__link_next sets it to 0 */
 } yk__link;
 
 /* Takes over a socket after its hello. */
