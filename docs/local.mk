@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Manual pages of the commands are printed by the commands themselves, from their option tables.
 COMMAND_MANS = docs/yoke.1 docs/yoke-info.1 docs/yoke-env.1 docs/yoke-config.1 docs/yoke-train.1 docs/yoke-eval.1 docs/yoke-predict.1 \
-	docs/yoke-launch.1 docs/yoke-trace.1 docs/yoke-bench.1 docs/yoke-estimate-memory.1 docs/yoke-test.1 docs/yoke-plugin-list.1 \
-	docs/yoke-inspect.1 docs/yoke-tokenize.1
+	docs/yoke-launch.1 docs/yoke-trace.1 docs/yoke-bench.1 docs/yoke-estimate-memory.1 docs/yoke-plan.1 docs/yoke-test.1 \
+	docs/yoke-plugin-list.1 docs/yoke-inspect.1 docs/yoke-tokenize.1
 # (not where they are built for another machine, whose programs do not run here)
 man_MANS =
 if !CROSS_COMPILING
@@ -13,11 +13,6 @@ $(COMMAND_MANS): yoke$(EXEEXT)
 	@$(MKDIR_P) docs
 	$(AM_V_GEN)name=`basename $@ .1`; command=`echo $$name | sed 's/^yoke-*//;s/-list$$//'`; \
 		./yoke$(EXEEXT) $$command --man > $@.tmp && mv $@.tmp $@
-EXTRA_DIST += docs/architecture.md docs/flow-step.md docs/flow-batch.md \
-	docs/flow-gradient.md docs/bindings.md docs/cpu-speed-conv.md docs/cpu-speed.md docs/cuda.md docs/data.md \
-	docs/devices.md docs/from-accelerate.md docs/from-deepspeed.md \
-	docs/from-huggingface.md docs/opencl.md docs/pjrt.md docs/plugin-guide.md docs/promises.md docs/serving.md \
-	docs/sharding.md docs/vulkan.md docs/your-device.md
 # a folder is distributed whole: a new page needs no line here
 EXTRA_DIST += docs/decisions
 dist_man_MANS += docs/yoke-plugin.7
@@ -53,11 +48,32 @@ uninstall-hook:
 # A reader of the installed copy has the pages where README names them, and the examples.
 dist_doc_DATA = README.md CHANGELOG.md CONTRIBUTING.md LICENSE
 pagesdir = $(docdir)/docs
-pages_DATA = docs/architecture.md docs/flow-step.md docs/flow-batch.md \
-	docs/flow-gradient.md docs/bindings.md docs/cpu-speed-conv.md docs/cpu-speed.md docs/cuda.md docs/data.md \
-	docs/devices.md docs/from-accelerate.md docs/from-deepspeed.md \
-	docs/from-huggingface.md docs/glossary.md docs/launching.md docs/opencl.md docs/pjrt.md docs/plugin-guide.md docs/promises.md \
-	docs/serving.md docs/sharding.md docs/vulkan.md docs/your-device.md
+dist_pages_DATA = \
+	docs/architecture.md \
+	docs/bindings.md \
+	docs/cpu-speed-conv.md \
+	docs/cpu-speed.md \
+	docs/cuda.md \
+	docs/data.md \
+	docs/devices.md \
+	docs/flow-batch.md \
+	docs/flow-gradient.md \
+	docs/flow-step.md \
+	docs/from-accelerate.md \
+	docs/from-deepspeed.md \
+	docs/from-huggingface.md \
+	docs/glossary.md \
+	docs/launching.md \
+	docs/opencl.md \
+	docs/pjrt.md \
+	docs/plan.md \
+	docs/plugin-guide.md \
+	docs/promises.md \
+	docs/serving.md \
+	docs/sharding.md \
+	docs/transport-guide.md \
+	docs/vulkan.md \
+	docs/your-device.md
 examplesdir = $(docdir)/examples
 examples_DATA = examples/finetune.c examples/mlp.c examples/own_layer.c examples/own_loop.c examples/resume.c examples/serve.c \
 	examples/stream.c \
@@ -72,4 +88,4 @@ docs/completion/yoke: yoke$(EXEEXT) scripts/completion
 	@$(MKDIR_P) docs/completion
 	$(AM_V_GEN)$(top_srcdir)/scripts/completion ./yoke$(EXEEXT) > $@.tmp && mv $@.tmp $@
 endif
-EXTRA_DIST += docs/glossary.md docs/launching.md scripts/completion scripts/devices
+EXTRA_DIST += scripts/completion scripts/devices

@@ -127,6 +127,7 @@ void yk__json_write(FILE *f, const char *s); /* the same into a file */
     X(config, "config", "write or show the file of settings")                                                          \
     X(trace, "trace", "run a program and write a timeline of some of its steps")                                       \
     X(estimate, "estimate-memory", "tell beforehand how much memory a training step takes")                                 \
+    X(plan, "plan", "choose sharding, recomputation and micro batches by memory and predicted time")                        \
     X(bench, "bench", "measure steps, peaks, mixed efficiency and overheads")                                          \
     X(test, "test", "check that this machine computes right")                                                          \
     X(plugin, "plugin", "list the plugins")                                                                            \

@@ -205,6 +205,12 @@ void yk__tr_mem_release(yk_tr *t, yk_tr_mem *mem)
     yk__free(mem);
 }
 
+const void *yk__tr_checked(const char *name)
+{
+    static const char checked = 1;
+    return strcmp(name, YK_TR_EXT_CHECKED) ? NULL : &checked;
+}
+
 const void *yk__tr_no_extension(const char *name)
 {
     (void)name;

@@ -61,6 +61,7 @@ void yk__tr_cancel(yk_tr *t, yk_tr_op *op);
 /* Members for a transport that registers only host memory, has no extension, and takes no shared memory. */
 yk_status yk__tr_mem_register(yk_tr *t, const yk_tr_mem_source *source, yk_tr_mem **mem, yk_tr_error *error);
 void yk__tr_mem_release(yk_tr *t, yk_tr_mem *mem);
+const void *yk__tr_checked(const char *name); /* YK_TR_EXT_CHECKED alone */
 const void *yk__tr_no_extension(const char *name);
 uint64_t yk__tr_no_shared_bytes(uint32_t ranks);
 

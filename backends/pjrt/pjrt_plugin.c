@@ -50,13 +50,7 @@ static const yk_plugin TABLE = {
     .program_new = pj_program_new,
     .program_free = pj_program_free,
     .queue_new = queue_new,
-    .queue_free = kit_queue_free,
-    .queue_run = kit_queue_run,
-    .queue_copy = kit_queue_copy,
-    .queue_poll = kit_queue_poll,
-    .queue_wait = kit_queue_wait,
-    .queue_abort = kit_queue_abort,
-    .queue_span = kit_queue_span,
+    KIT_QUEUE_TABLE,
 };
 
 KIT_PLUGIN_EXPORT(TABLE)

@@ -53,14 +53,8 @@ static const yk_plugin TABLE = {
     .program_new = vlk_program_new,
     .program_free = vlk_program_free,
     .queue_new = vlk_queue_new,
-    .queue_free = kit_queue_free,
-    .queue_run = kit_queue_run,
-    .queue_copy = kit_queue_copy,
-    .queue_poll = kit_queue_poll,
-    .queue_wait = kit_queue_wait,
+    KIT_QUEUE_TABLE,
     .graph_scratch = vlk_graph_scratch,
-    .queue_abort = kit_queue_abort,
-    .queue_span = kit_queue_span,
 };
 
 KIT_PLUGIN_EXPORT(TABLE)

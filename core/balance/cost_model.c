@@ -8,14 +8,32 @@
 
 #define OFF 1.2 /* factor off the prediction that is a deviation */
 
+static bool work_new(yk__fit_work *work, size_t n)
+{
+    work->line = yk__calloc(n, sizeof *work->line + sizeof *work->bounds + sizeof *work->near + sizeof *work->owner +
+                                   4 * sizeof *work->owns);
+    if (!work->line)
+        return false;
+    work->bounds = (yk__bounds *)(work->line + n);
+    work->near = (uint64_t *)(work->bounds + n);
+    work->owner = (yk__owner_line *)(work->near + n);
+    work->most = (double *)(work->owner + n);
+    work->update = work->most + n;
+    work->copy = work->update + n;
+    work->owns = work->copy + n;
+    return true;
+}
+
 yk_status yk__fit_new(uint32_t ranks, uint64_t n, const yk__seat *seat, yk__fit **out, yk_error *err)
 {
     yk__fit *f;
     if (!ranks || !n)
         return yk__fail(err, YK_E_ARG, "shares of %llu rows for %u ranks", (unsigned long long)n, ranks);
     f = yk__calloc(1, sizeof *f + ranks * sizeof *f->rank);
-    if (!f)
+    if (!f || !work_new(&f->work, ranks)) {
+        yk__free(f);
         return yk__fail_mem(err, ranks * sizeof *f->rank, "batch shares");
+    }
     f->ranks = ranks;
     f->n = n;
     for (uint32_t r = 0; r < ranks && seat; r++) {
@@ -28,6 +46,8 @@ yk_status yk__fit_new(uint32_t ranks, uint64_t n, const yk__seat *seat, yk__fit 
 
 void yk__fit_free(yk__fit *f)
 {
+    if (f)
+        yk__free(f->work.line);
     yk__free(f);
 }
 
@@ -112,13 +132,13 @@ static bool parts_fit(const yk__fit *f, const bool *member)
 
 void yk__fit_parts(const yk__fit *f, const bool *owner, double *owns)
 {
-    double most[YK__RANKS], update[YK__RANKS], copy[YK__RANKS];
+    const yk__fit_work *work = &f->work;
     for (uint32_t r = 0; r < f->ranks; r++) {
-        update[r] = update_of(f, r);
-        copy[r] = f->rank[r].copy;
-        most[r] = part_most(f, r);
+        work->update[r] = update_of(f, r);
+        work->copy[r] = f->rank[r].copy;
+        work->most[r] = part_most(f, r);
     }
-    yk__owner_parts(f->ranks, owner, update, copy, most, owns);
+    yk__owner_parts(f->ranks, owner, work->update, work->copy, work->most, work->owner, owns);
 }
 
 /* ---- Predictions -------------------------------------------------------------------------------------------------- */
@@ -156,7 +176,7 @@ double yk__fit_update(const yk__fit *f, const bool *member, const double *owns)
 double yk__fit_window(const yk__fit *f, const bool *member, const uint64_t *share)
 {
     const uint32_t members = yk__members_count(f->ranks, member);
-    double owns[YK__RANKS];
+    double *owns = f->work.owns;
     yk__fit_parts(f, member, owns);
     return yk__fit_longest(f, share) + yk__fit_update(f, member, owns) +
            (members > 1 ? yk__line_predict(&f->rest, members - 1) : f->rest.a);

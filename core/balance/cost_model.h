@@ -26,9 +26,35 @@ typedef struct yk__fit_rank {
     bool limited;        /* its memory is limited, though by an unknown amount at first */
 } yk__fit_rank;
 
+typedef struct yk__bounds {
+    uint64_t least, most; /* rows of a rank; 0, 0 for a rank that takes no part */
+} yk__bounds;
+
+/* A rank's seconds of a run: a + b rows; and its rows at least and at most. */
+typedef struct yk__rank_line {
+    double a, b;
+    uint64_t least, most;
+} yk__rank_line;
+
+/* A rank's seconds of updating and of copying all parameters, the part that it may own, and the parts that keep it within some time. */
+typedef struct yk__owner_line {
+    double update, copy, cap, least, most;
+} yk__owner_line;
+
+/* Memory of calls, by rank: one call at a time uses an array. */
+typedef struct yk__fit_work {
+    yk__rank_line *line;               /* yk__fit_split */
+    yk__bounds *bounds;                /* yk__fit_shares */
+    uint64_t *near;
+    yk__owner_line *owner;             /* yk__fit_parts */
+    double *most, *update, *copy;
+    double *owns;                      /* yk__fit_window */
+} yk__fit_work;
+
 typedef struct yk__fit {
     uint32_t ranks;
     uint64_t n;          /* rows of a micro batch */
+    yk__fit_work work;
     yk__line rest;       /* seconds of a window beside runs and the optimizer, over members - 1 */
     yk__fit_rank rank[];
 } yk__fit;
@@ -60,9 +86,6 @@ double yk__fit_set(const yk__fit *f, const bool *member, uint64_t *share); /* th
 
 /* ---- The best shares and parts ----------------------------------------------------------------------------------- */
 
-typedef struct yk__bounds {
-    uint64_t least, most; /* rows of a rank; 0, 0 for a rank that takes no part */
-} yk__bounds;
 /* Shares within the bounds that minimise the longest run; false if the bounds hold no such shares. An unknown rank counts as being as fast
  * as the mean of the known ranks. */
 bool yk__fit_split(const yk__fit *f, const yk__bounds *bounds, uint64_t *share);
@@ -73,7 +96,9 @@ uint64_t yk__fit_cap(const yk__fit *f, uint32_t r); /* rows of a rank at most */
 /* The best parts, of these ranks only; sum 1. */
 void yk__fit_parts(const yk__fit *f, const bool *owner, double *owns);
 /* Parts s[r] >= 0 with sum 1 that minimise the longest of update[r] s[r] + copy[r] (1 - s[r]). s[r] = 0 if owner[r] is not set, and
- * s[r] <= most[r] (NULL for no caps). Ranks of unknown update time (0) count as the mean of the known ranks. */
-void yk__owner_parts(uint32_t ranks, const bool *owner, const double *update, const double *copy, const double *most, double *s);
+ * s[r] <= most[r] (NULL for no caps). Ranks of unknown update time (0) count as the mean of the known ranks. work: memory of the call, an
+ * entry for each rank. */
+void yk__owner_parts(uint32_t ranks, const bool *owner, const double *update, const double *copy, const double *most,
+                     yk__owner_line *work, double *s);
 
 #endif

@@ -3,9 +3,9 @@
 #include "core/balance/fixed.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "core/base/mem.h"
 #include "core/base/word.h"
 
 static yk_status fixed_refuse(const char *text, const char *source, uint32_t ranks, yk_error *err)
@@ -47,59 +47,111 @@ static yk_status read_parts(const char *text, const char *source, uint32_t ranks
                                          "equal", source, text, n, n == 1 ? "" : "s", ranks, ranks == 1 ? "" : "s");
 }
 
-yk_status yk__fixed_read(const char *text, const char *source, uint32_t ranks, yk__fixed *fixed, yk_error *err)
+/* Parts and their text, in one block. Each part has at most 7 digits. */
+static yk_status fixed_new(yk__fixed *fixed, uint32_t ranks, yk_error *err)
 {
-    *fixed = (yk__fixed){.is_given = text != NULL, .ranks = ranks, .is_even = true};
-    fixed->is_fixed = fixed->is_given && yk__word_find("speed", text, strlen(text));
+    const size_t of_rank = sizeof *fixed->part + sizeof "1000000:";
+    *fixed = (yk__fixed){.ranks = ranks, .is_even = true, .part = yk__calloc(ranks, of_rank)};
+    if (!fixed->part)
+        return yk__fail_mem(err, ranks * of_rank, "the shares");
+    fixed->text = (char *)(fixed->part + ranks);
     for (uint32_t r = 0; r < ranks; r++)
         fixed->part[r] = 1;
-    if (!fixed->is_fixed || !yk__word_find("equal", text, strlen(text)))
-        return YK_OK;
-    if (read_parts(text, source, ranks, fixed, err))
-        return err->status;
-    for (uint32_t r = 1; r < ranks; r++)
-        fixed->is_even = fixed->is_even && fixed->part[r] == fixed->part[0];
     return YK_OK;
 }
 
-typedef struct remainder {
-    uint64_t left;
-    uint32_t rank;
-} remainder;
-
-/* The largest remainder first; equal ones by the lower rank. */
-static int compare_remainders(const void *a, const void *b)
+static void write_text(yk__fixed *fixed)
 {
-    const remainder *x = a, *y = b;
-    if (x->left != y->left)
-        return x->left < y->left ? 1 : -1;
-    return x->rank < y->rank ? -1 : 1;
-}
-
-void yk__fixed_rows(const yk__fixed *fixed, uint64_t n, uint64_t *rows)
-{
-    remainder rest[YK__RANKS];
-    uint64_t all = 0, left = n;
-    for (uint32_t r = 0; r < fixed->ranks; r++)
-        all += fixed->part[r];
-    for (uint32_t r = 0; r < fixed->ranks; r++) {
-        rows[r] = n * fixed->part[r] / all;
-        rest[r] = (remainder){n * fixed->part[r] % all, r};
-        left -= rows[r];
-    }
-    qsort(rest, fixed->ranks, sizeof *rest, compare_remainders);
-    for (uint64_t i = 0; i < left; i++)
-        rows[rest[i].rank]++;
-}
-
-const char *yk__fixed_text(const yk__fixed *fixed, char *buf, size_t size)
-{
-    size_t used = 0;
+    char *at = fixed->text;
     if (!fixed->is_fixed || fixed->is_even) {
-        snprintf(buf, size, "%s", fixed->is_fixed ? "equal" : "speed");
-        return buf;
+        memcpy(at, fixed->is_fixed ? "equal" : "speed", sizeof "equal");
+        return;
     }
-    for (uint32_t r = 0; r < fixed->ranks && used + 16 < size; r++)
-        used += (size_t)snprintf(buf + used, size - used, "%s%u", r ? ":" : "", fixed->part[r]);
-    return buf;
+    for (uint32_t r = 0; r < fixed->ranks; r++)
+        at += sprintf(at, "%s%u", r ? ":" : "", fixed->part[r]);
+}
+
+yk_status yk__fixed_read(const char *text, const char *source, uint32_t ranks, yk__fixed *fixed, yk_error *err)
+{
+    if (fixed_new(fixed, ranks, err))
+        return err->status;
+    fixed->is_given = text != NULL;
+    fixed->is_fixed = fixed->is_given && yk__word_find("speed", text, strlen(text));
+    if (fixed->is_fixed && yk__word_find("equal", text, strlen(text)) && read_parts(text, source, ranks, fixed, err)) {
+        yk__fixed_free(fixed);
+        return err->status;
+    }
+    for (uint32_t r = 1; r < ranks; r++)
+        fixed->is_even = fixed->is_even && fixed->part[r] == fixed->part[0];
+    write_text(fixed);
+    return YK_OK;
+}
+
+void yk__fixed_free(yk__fixed *fixed)
+{
+    yk__free(fixed->part);
+    *fixed = (yk__fixed){0};
+}
+
+/* ---- Rows ---- */
+
+/* The ranks that get one of the rows left over: each with a remainder above `above`, and the first `ties` of those at it. */
+typedef struct leftover {
+    uint64_t all; /* sum of the parts */
+    uint64_t above, ties;
+} leftover;
+
+static uint64_t ranks_above(const yk__fixed *fixed, uint64_t n, uint64_t all, uint64_t remainder)
+{
+    uint64_t ranks = 0;
+    for (uint32_t r = 0; r < fixed->ranks; r++)
+        ranks += n * fixed->part[r] % all > remainder;
+    return ranks;
+}
+
+/* Bisection for the least remainder that has no more ranks above it than rows are left over. */
+static leftover rows_left(const yk__fixed *fixed, uint64_t n)
+{
+    leftover left = {0, 0, n};
+    uint64_t low = 0, high;
+    for (uint32_t r = 0; r < fixed->ranks; r++)
+        left.all += fixed->part[r];
+    for (uint32_t r = 0; r < fixed->ranks; r++)
+        left.ties -= n * fixed->part[r] / left.all;
+    for (high = left.all; low < high;) {
+        const uint64_t middle = low + (high - low) / 2;
+        if (ranks_above(fixed, n, left.all, middle) <= left.ties)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    left.above = low;
+    left.ties -= ranks_above(fixed, n, left.all, low);
+    return left;
+}
+
+/* The rows of a rank; calls for the ranks in order. */
+static uint64_t rows_of(const yk__fixed *fixed, uint64_t n, uint32_t rank, leftover *left)
+{
+    const uint64_t remainder = n * fixed->part[rank] % left->all, whole = n * fixed->part[rank] / left->all;
+    if (remainder != left->above || !left->ties)
+        return whole + (remainder > left->above);
+    left->ties--;
+    return whole + 1;
+}
+
+void yk__fixed_count(const yk__fixed *fixed, uint64_t n, uint64_t *total)
+{
+    leftover left = rows_left(fixed, n);
+    for (uint32_t r = 0; r < fixed->ranks; r++)
+        total[r] += rows_of(fixed, n, r, &left);
+}
+
+void yk__fixed_part(const yk__fixed *fixed, uint64_t n, uint32_t rank, uint64_t *first, uint64_t *count)
+{
+    leftover left = rows_left(fixed, n);
+    *first = 0;
+    for (uint32_t r = 0; r < rank; r++)
+        *first += rows_of(fixed, n, r, &left);
+    *count = rows_of(fixed, n, rank, &left);
 }

@@ -10,23 +10,24 @@
 
 #include "core/group/group.h"
 
-#define YK__FIXED_TEXT (8 * YK__RANKS) /* characters that the text of any shares fits */
-#define YK__PART_MOST 1000000u /* n part[r] of INT32_MAX rows and YK__RANKS ranks fits 64 bits */
+#define YK__PART_MOST 1000000u /* n part[r] of INT32_MAX rows fits 64 bits */
 
 typedef struct yk__fixed {
     bool is_given; /* the user chose; "speed" too */
     bool is_fixed; /* by part[], not by speed */
     bool is_even;  /* all parts are equal */
     uint32_t ranks;
-    uint32_t part[YK__RANKS];
+    uint32_t *part; /* by rank */
+    char *text;     /* "equal", "speed" or the parts, 3:1:2 */
 } yk__fixed;
 
 /* text: "equal", "speed", or a part for each rank, "3:1:2", of 1 to YK__PART_MOST; NULL for speed without a choice. source: the
- * setting's name, for messages. YK_E_ARG: the text is none of these, or names another number of ranks. */
+ * setting's name, for messages. YK_E_ARG: the text is none of these, or names another number of ranks; nothing is to be freed then. */
 yk_status yk__fixed_read(const char *text, const char *source, uint32_t ranks, yk__fixed *fixed, yk_error *err);
-/* rows[r], for each rank, of n rows, at most INT32_MAX. Only for fixed shares. */
-void yk__fixed_rows(const yk__fixed *fixed, uint64_t n, uint64_t *rows);
-/* "equal", "speed" or the parts, whole in YK__FIXED_TEXT characters, else cut; buf. */
-const char *yk__fixed_text(const yk__fixed *fixed, char *buf, size_t size);
+void yk__fixed_free(yk__fixed *fixed);
+/* Only for fixed shares, of n rows, at most INT32_MAX: adds each rank's rows to total[r]; */
+void yk__fixed_count(const yk__fixed *fixed, uint64_t n, uint64_t *total);
+/* the rows of one rank, and the rows of the ranks before it. */
+void yk__fixed_part(const yk__fixed *fixed, uint64_t n, uint32_t rank, uint64_t *first, uint64_t *count);
 
 #endif

@@ -7,43 +7,39 @@
 
 #include "core/balance/cost_model.h"
 
-typedef struct owner_line {
-    double update, copy, most;
-} owner_line;
-
-/* The parts that keep the rank within t, u s + c (1 - s) <= t: from *least to *most; false if none does. */
-static bool parts_within(const owner_line *o, double t, double *least, double *most)
+/* Finds the parts that keep the rank within t, u s + c (1 - s) <= t; false if none does. */
+static bool parts_within(yk__owner_line *o, double t)
 {
     const double rise = o->update - o->copy;
-    *least = *most = 0;
-    if (o->most <= 0)
+    o->least = o->most = 0;
+    if (o->cap <= 0)
         return true;
     if (rise > 0)
-        *most = fmin(o->most, (t - o->copy) / rise);
+        o->most = fmin(o->cap, (t - o->copy) / rise);
     else { /* copying costs more than updating: the more it owns the better */
-        *most = o->most;
-        *least = o->copy <= t ? 0 : rise < 0 ? (o->copy - t) / -rise : INFINITY;
+        o->most = o->cap;
+        o->least = o->copy <= t ? 0 : rise < 0 ? (o->copy - t) / -rise : INFINITY;
     }
-    return *most >= 0 && *least <= *most;
+    return o->most >= 0 && o->least <= o->most;
 }
 
 /* Writes parts within t with sum 1 to s, unless s is NULL. */
-static bool all_within(const owner_line *o, uint32_t ranks, double t, double *s)
+static bool all_within(yk__owner_line *o, uint32_t ranks, double t, double *s)
 {
-    double least[YK__RANKS], most[YK__RANKS], low = 0, high = 0;
+    double low = 0, high = 0;
     for (uint32_t r = 0; r < ranks; r++) {
-        if (!parts_within(&o[r], t, &least[r], &most[r]))
+        if (!parts_within(&o[r], t))
             return false;
-        low += least[r];
-        high += most[r];
+        low += o[r].least;
+        high += o[r].most;
     }
     for (uint32_t r = 0; r < ranks && s; r++)
-        s[r] = high > low ? least[r] + (1 - low) * (most[r] - least[r]) / (high - low) : least[r];
+        s[r] = high > low ? o[r].least + (1 - low) * (o[r].most - o[r].least) / (high - low) : o[r].least;
     return low <= 1 && high >= 1;
 }
 
 static void owner_lines(uint32_t ranks, const bool *owner, const double *update, const double *copy, const double *most,
-                        owner_line *o)
+                        yk__owner_line *o)
 {
     double mean = 0;
     uint32_t known = 0;
@@ -54,13 +50,15 @@ static void owner_lines(uint32_t ranks, const bool *owner, const double *update,
         }
     mean = known ? mean / known : 1;
     for (uint32_t r = 0; r < ranks; r++)
-        o[r] = (owner_line){update[r] > 0 ? update[r] : mean, copy[r] > 0 ? copy[r] : 0,
-                            !owner[r] ? 0 : most && most[r] < 1 ? most[r] : 1};
+        o[r] = (yk__owner_line){.update = update[r] > 0 ? update[r] : mean,
+                                .copy = copy[r] > 0 ? copy[r] : 0,
+                                .cap = !owner[r] ? 0 : most && most[r] < 1 ? most[r] : 1};
 }
 
-void yk__owner_parts(uint32_t ranks, const bool *owner, const double *update, const double *copy, const double *most, double *s)
+void yk__owner_parts(uint32_t ranks, const bool *owner, const double *update, const double *copy, const double *most,
+                     yk__owner_line *work, double *s)
 {
-    owner_line o[YK__RANKS];
+    yk__owner_line *const o = work;
     double low = 0, high = 0;
     owner_lines(ranks, owner, update, copy, most, o);
     for (uint32_t r = 0; r < ranks; r++)

@@ -21,15 +21,18 @@
 
 /* ---- Objects ------------------------------------------------------------------------------------------------------ */
 
-/* The arrays of the decision and of the trial's arms, in one block. */
+/* The arrays of the decision, of the trial's arms, and of calls, in one block. */
 static bool arrays_new(yk__policy *p)
 {
+    enum { ROWS = 5, PARTS = 5, FLAGS = 3 };
     const size_t n = p->ranks;
-    uint64_t *rows = p->arrays = yk__calloc(n, 3 * sizeof(uint64_t) + 3 * sizeof(double) + 2 * sizeof(bool));
-    double *parts = (double *)(rows + 3 * n);
-    bool *flags = (bool *)(parts + 3 * n);
+    uint64_t *rows = p->arrays = yk__calloc(n, ROWS * sizeof(uint64_t) + PARTS * sizeof(double) + FLAGS * sizeof(bool));
+    double *parts = (double *)(rows + ROWS * n);
+    bool *flags = (bool *)(parts + PARTS * n);
     if (!rows)
         return false;
+    p->work = (yk__policy_work){.member = flags + 2 * n, .share = rows + 3 * n, .best = rows + 4 * n, .owns = parts + 3 * n,
+                                .best_parts = parts + 4 * n};
     p->now = (yk__decision){.share = rows, .owns = parts, .member = flags, .excluded = flags + n};
     for (size_t i = 0; i < 2; i++) {
         p->trial.share[i] = rows + (i + 1) * n;
@@ -140,7 +143,7 @@ static yk_status caps_check(const yk__policy *p, yk_error *err)
 /* Reduces shares that exceed the memory at once, in any phase. */
 static void caps_hold(yk__policy *p)
 {
-    uint64_t share[YK__RANKS];
+    uint64_t *share = p->work.share;
     bool over = false;
     for (uint32_t r = 0; r < p->ranks; r++)
         over = over || p->now.share[r] > yk__fit_cap(p->fit, r);

@@ -57,6 +57,15 @@ typedef struct yk__trial {
     double possible[2]; /* seconds with the best shares over those with share[] */
 } yk__trial;
 
+/* Memory of calls, by rank: one call at a time uses an array. */
+typedef struct yk__policy_work {
+    bool *member;
+    uint64_t *share;
+    uint64_t *best;     /* yk__shares_follow */
+    double *owns;       /* a caller's of yk__roles_set */
+    double *best_parts; /* yk__roles_set */
+} yk__policy_work;
+
 typedef struct yk__policy_rank {
     yk__settled settled, before; /* before: at the last exclusion */
     yk__times busy;              /* seconds of timed runs since the last look, 8 at most */
@@ -70,7 +79,8 @@ struct yk__policy {
     yk__schedule *schedule;
     yk__seat *seat;
     yk__decision now;
-    void *arrays;                       /* memory of now and of trial */
+    void *arrays;                       /* memory of now, trial and work */
+    yk__policy_work work;
     yk__phase phase;
     uint64_t windows, in_phase, unreported; /* windows of the job, of this phase, since ranks last reported */
     uint32_t skip, looks, calm;         /* windows without information yet; looks of this settling; those without a change in a row */

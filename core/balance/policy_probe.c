@@ -89,7 +89,7 @@ static bool probe_clear(const yk__policy *p)
 
 void yk__probe_look(yk__policy *p)
 {
-    uint64_t next[YK__RANKS];
+    uint64_t *next = p->work.share;
     if (!yk__timed_often(p, probe_clear(p) ? 1 : 2) && p->in_phase < 12)
         return;
     probe_record(p);

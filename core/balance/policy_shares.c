@@ -58,7 +58,7 @@ bool yk__shares_worth(const yk__policy *p, const uint64_t *next)
 /* Weighs the whole way to the best shares: for a rank that may only double its one row, a single step is never worth it. */
 bool yk__shares_follow(yk__policy *p, double trust)
 {
-    uint64_t best[YK__RANKS], next[YK__RANKS];
+    uint64_t *best = p->work.best, *next = p->work.share;
     return yk__fit_shares(p->fit, p->now.member, NULL, 0, best) && yk__shares_worth(p, best) &&
            yk__fit_shares(p->fit, p->now.member, p->now.share, trust, next) && yk__shares_set(p, next);
 }
@@ -67,7 +67,7 @@ bool yk__shares_follow(yk__policy *p, double trust)
 
 bool yk__roles_improve(yk__policy *p)
 {
-    double owns[YK__RANKS];
+    double *owns = p->work.owns;
     yk__fit_parts(p->fit, p->now.member, owns);
     if (yk__fit_update(p->fit, p->now.member, p->now.owns) - yk__fit_update(p->fit, p->now.member, owns) <
         PARTS_WORTH * yk__fit_longest(p->fit, p->now.share))
@@ -81,7 +81,7 @@ bool yk__roles_improve(yk__policy *p)
 
 void yk__roles_set(yk__policy *p, const bool *member, const double *owns)
 {
-    double best[YK__RANKS];
+    double *best = p->work.best_parts;
     if (!owns)
         yk__fit_parts(p->fit, member, best);
     owns = owns ? owns : best;

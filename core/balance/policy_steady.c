@@ -21,9 +21,9 @@ static void steady_alert(yk__policy *p)
 /* Gives the rank one row. */
 static void retry_begin(yk__policy *p)
 {
-    bool member[YK__RANKS];
-    uint64_t share[YK__RANKS];
-    double owns[YK__RANKS];
+    bool *member = p->work.member;
+    uint64_t *share = p->work.share;
+    double *owns = p->work.owns;
     uint32_t largest = 0;
     memcpy(member, p->now.member, p->ranks * sizeof *member);
     memcpy(share, p->now.share, p->ranks * sizeof *share);
@@ -140,8 +140,8 @@ static void retry_end(yk__policy *p)
 {
     const uint32_t r = p->schedule->retried;
     const double seen = yk__fit_run(p->fit, r, p->now.share[r]), now = yk__times_least(&p->rank[r].busy);
-    bool member[YK__RANKS];
-    uint64_t share[YK__RANKS];
+    bool *member = p->work.member;
+    uint64_t *share = p->work.share;
     if (p->schedule->retry_cost < p->usual) /* not more often than every 1 / RETRY_PART windows */
         p->schedule->lost[YK__OF_EXCLUDED] += p->usual - p->schedule->retry_cost;
     p->schedule->retry_cost = fmax(p->schedule->retry_cost, p->usual);

@@ -22,7 +22,7 @@ static bool side_members(const yk__policy *p, const yk__trial *t, bool without, 
 static void trial_side(yk__policy *p, bool without)
 {
     yk__trial *t = &p->trial;
-    bool member[YK__RANKS];
+    bool *member = p->work.member;
     side_members(p, t, without, member);
     yk__compare_turn(&t->compare, without ? YK__WITHOUT : YK__WITH);
     yk__roles_set(p, member, t->owns[without]);
@@ -34,7 +34,7 @@ static void trial_side(yk__policy *p, bool without)
  * added to the measurement. */
 static bool trial_shares(yk__policy *p, yk__trial *t)
 {
-    bool member[YK__RANKS];
+    bool *member = p->work.member;
     double seconds[2];
     for (int side = 0; side < 2; side++) {
         double best;

@@ -11,18 +11,13 @@
 
 /* ---- The split --------------------------------------------------------------------------------------------------- */
 
-typedef struct rank_line {
-    double a, b;
-    uint64_t least, most; /* rows */
-} rank_line;
-
-static double line_seconds(const rank_line *l, uint64_t n)
+static double line_seconds(const yk__rank_line *l, uint64_t n)
 {
     return n ? l->a + l->b * (double)n : 0;
 }
 
 /* Rows that the rank can do within t. */
-static uint64_t rows_within(const rank_line *l, double t)
+static uint64_t rows_within(const yk__rank_line *l, double t)
 {
     double n = t < l->a + l->b ? 0 : floor((t - l->a) / l->b);
     uint64_t k = n >= (double)l->most ? l->most : (uint64_t)n;
@@ -33,7 +28,7 @@ static uint64_t rows_within(const rank_line *l, double t)
     return k < l->least ? l->least : k;
 }
 
-static bool rows_enough(const rank_line *l, uint32_t ranks, double t, uint64_t n)
+static bool rows_enough(const yk__rank_line *l, uint32_t ranks, double t, uint64_t n)
 {
     uint64_t sum = 0;
     for (uint32_t r = 0; r < ranks; r++) {
@@ -46,7 +41,7 @@ static bool rows_enough(const rank_line *l, uint32_t ranks, double t, uint64_t n
 }
 
 /* The least time within which n rows can be done, to the last bit: bisection until two neighbours are left. */
-static double time_least(const rank_line *l, uint32_t ranks, uint64_t n)
+static double time_least(const yk__rank_line *l, uint32_t ranks, uint64_t n)
 {
     double low = 0, high = 0;
     for (uint32_t r = 0; r < ranks; r++) {
@@ -67,7 +62,7 @@ static double time_least(const rank_line *l, uint32_t ranks, uint64_t n)
 }
 
 /* Takes back the rows beyond n, one at a time, from the rank that takes longest (the last of equals). */
-static void shares_take_back(const rank_line *l, uint32_t ranks, uint64_t surplus, uint64_t *share)
+static void shares_take_back(const yk__rank_line *l, uint32_t ranks, uint64_t surplus, uint64_t *share)
 {
     while (surplus) {
         uint32_t which = ranks;
@@ -82,7 +77,7 @@ static void shares_take_back(const rank_line *l, uint32_t ranks, uint64_t surplu
     }
 }
 
-static void shares_minimax(const rank_line *l, uint32_t ranks, uint64_t n, uint64_t *share)
+static void shares_minimax(const yk__rank_line *l, uint32_t ranks, uint64_t n, uint64_t *share)
 {
     double t = time_least(l, ranks, n);
     uint64_t sum = 0;
@@ -94,7 +89,7 @@ static void shares_minimax(const rank_line *l, uint32_t ranks, uint64_t n, uint6
 }
 
 /* An unknown rank counts as being as fast as the mean of the known ranks. */
-static void lines_bounded(const yk__fit *f, const yk__bounds *bounds, rank_line *l)
+static void lines_bounded(const yk__fit *f, const yk__bounds *bounds, yk__rank_line *l)
 {
     double a = 0, slope = 0;
     uint32_t known = 0;
@@ -116,7 +111,7 @@ static void lines_bounded(const yk__fit *f, const yk__bounds *bounds, rank_line 
 
 bool yk__fit_split(const yk__fit *f, const yk__bounds *bounds, uint64_t *share)
 {
-    rank_line l[YK__RANKS];
+    yk__rank_line *l = f->work.line;
     uint64_t least = 0, most = 0;
     lines_bounded(f, bounds, l);
     for (uint32_t r = 0; r < f->ranks; r++) {
@@ -198,7 +193,7 @@ static bool shares_near(const yk__fit *f, const yk__bounds *bounds, const uint64
 static void shares_round(const yk__fit *f, const yk__bounds *bounds, uint64_t *share)
 {
     const double most = ROWS_WORTH * yk__fit_longest(f, share);
-    uint64_t near[YK__RANKS];
+    uint64_t *near = f->work.near;
     for (uint64_t block = ROWS_MOST; block >= ROWS_LEAST; block /= 2)
         for (int down = 0; down < 2; down++)
             if (shares_near(f, bounds, share, block, down, near) && yk__fit_longest(f, near) <= most) {
@@ -211,7 +206,7 @@ static void shares_round(const yk__fit *f, const yk__bounds *bounds, uint64_t *s
 
 bool yk__fit_shares(const yk__fit *f, const bool *member, const uint64_t *now, double trust, uint64_t *share)
 {
-    yk__bounds bounds[YK__RANKS] = {{0, 0}};
+    yk__bounds *bounds = f->work.bounds;
     bounds_of(f, member, now, trust, bounds);
     if (!yk__fit_split(f, bounds, share)) {
         bounds_of(f, member, now, 0, bounds);

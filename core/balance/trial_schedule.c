@@ -20,8 +20,13 @@
 yk_status yk__schedule_new(const yk__fit *fit, const yk__seat *seat, yk__schedule **out, yk_error *err)
 {
     yk__schedule *s = yk__calloc(1, sizeof *s + fit->ranks * sizeof *s->rank);
-    if (!s)
+    if (s)
+        s->arm_share = yk__calloc(fit->ranks, sizeof *s->arm_share + sizeof *s->arm_member);
+    if (!s || !s->arm_share) {
+        yk__free(s);
         return yk__fail_mem(err, fit->ranks * sizeof *s->rank, "batch shares");
+    }
+    s->arm_member = (bool *)(s->arm_share + fit->ranks);
     s->fit = fit;
     s->seat = seat;
     *out = s;
@@ -30,6 +35,8 @@ yk_status yk__schedule_new(const yk__fit *fit, const yk__seat *seat, yk__schedul
 
 void yk__schedule_free(yk__schedule *s)
 {
+    if (s)
+        yk__free(s->arm_share);
     yk__free(s);
 }
 
@@ -82,24 +89,24 @@ static double now_predict(const yk__schedule *s, const yk__decision *now)
     return yk__fit_window(s->fit, now->member, now->share);
 }
 
-/* The same with the best shares, with `rank` a member or none; `instead` leaves, unless it is the number of ranks. 0 if impossible. */
-static double arm_predict(const yk__schedule *s, const yk__decision *now, uint32_t rank, bool with, uint32_t instead, uint64_t *share)
+/* The same with the best shares, with `rank` a member or none; `instead` leaves, unless it is the number of ranks. 0 if impossible. Leaves
+ * the shares in s->arm_share. */
+static double arm_predict(const yk__schedule *s, const yk__decision *now, uint32_t rank, bool with, uint32_t instead)
 {
-    bool member[YK__RANKS];
+    bool *member = s->arm_member;
     memcpy(member, now->member, s->fit->ranks * sizeof *member);
     member[rank] = with;
     if (instead < s->fit->ranks)
         member[instead] = false;
     for (uint32_t r = 0; r < s->fit->ranks; r++)
         if (member[r])
-            return yk__fit_set(s->fit, member, share);
+            return yk__fit_set(s->fit, member, s->arm_share);
     return 0;
 }
 
 static double flip_predict(const yk__schedule *s, const yk__decision *now, uint32_t rank)
 {
-    uint64_t share[YK__RANKS];
-    return arm_predict(s, now, rank, !now->member[rank], s->fit->ranks, share);
+    return arm_predict(s, now, rank, !now->member[rank], s->fit->ranks);
 }
 
 bool yk__gain_counts(const yk__schedule *s, const yk__decision *now, uint32_t rank, double gain)
@@ -135,14 +142,13 @@ uint32_t yk__schedule_candidate(const yk__schedule *s, const yk__decision *now)
 bool yk__loss_foreseen(const yk__schedule *s, const yk__decision *now, bool early)
 {
     const uint32_t rank = yk__schedule_candidate(s, now);
-    uint64_t share[YK__RANKS];
     double with, without;
     if (rank == s->fit->ranks)
         return false;
-    without = arm_predict(s, now, rank, false, s->fit->ranks, share);
-    with = arm_predict(s, now, rank, true, s->fit->ranks, share);
+    without = arm_predict(s, now, rank, false, s->fit->ranks);
+    with = arm_predict(s, now, rank, true, s->fit->ranks);
     if (early || s->seat[rank].forced)
-        return without > 0 && without * YK__CLEAR < with && share[rank] <= FORESEEN_ROWS;
+        return without > 0 && without * YK__CLEAR < with && s->arm_share[rank] <= FORESEEN_ROWS;
     return without > 0 && without * FORESEEN < with;
 }
 
@@ -194,11 +200,10 @@ static uint32_t swap_due(yk__schedule *s, const yk__decision *now, uint32_t rank
     const double usual = now_predict(s, now);
     yk__results *results = &s->rank[rank];
     for (uint32_t r = 0; r < s->fit->ranks; r++) {
-        uint64_t share[YK__RANKS];
         double then;
         if (!now->member[r] || s->seat[r].forced || !yk__seats_overlap(&s->seat[r], &s->seat[rank]))
             continue;
-        then = arm_predict(s, now, rank, true, r, share);
+        then = arm_predict(s, now, rank, true, r);
         if (then > 0 && !(results->swapped_once ? is_paid(s, YK__OF_MEMBERS, trial_price(s, rank, then - usual))
                                                 : then < SWAP_COST * usual))
             continue;

@@ -50,6 +50,8 @@ typedef struct yk__schedule {
     yk__excursion away;
     uint32_t retried;             /* the excluded rank that was tried last */
     double retry_cost;            /* seconds that the last single row of it cost; 0 before any */
+    bool *arm_member;             /* memory of calls, by rank: the members of an arm, */
+    uint64_t *arm_share;          /* and their shares */
     yk__results rank[];
 } yk__schedule;
 

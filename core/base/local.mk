@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 libyokecore_la_SOURCES += core/base/advance.c core/base/advance.h core/base/byte_order.c core/base/byte_order.h core/base/cgroup.c \
 	core/base/cgroup.h core/base/clock.h core/base/convert.c core/base/convert.h core/base/error.c core/base/error.h \
-	core/coll/exact.c core/coll/exact.h core/base/foreign_variables.c core/base/foreign_variables.h core/base/guest.c \
+	core/base/crc32c.c core/base/crc32c.h core/coll/exact.c core/coll/exact.h core/base/foreign_variables.c \
+	core/base/foreign_variables.h core/base/guest.c \
 	core/base/guest.h core/base/hash.c core/base/hash.h core/base/limit.c core/base/limit.h core/base/log.c core/base/log.h \
 	core/base/mem.c core/base/mem.h core/base/nearest.c core/base/nearest.h core/base/number.c core/base/number.h core/base/option.c \
 	core/base/option.h core/base/option_names.c core/base/option_names.h core/base/philox.c core/base/philox.h core/base/round.h \

@@ -63,6 +63,8 @@ typedef enum yk__option_scope {
     X(WIRE_PARAMS, "YOKE_WIRE_PARAMS", WORD, "fp32", 0, 0, "fp32, bf16", "group", ALL,                                               \
       "how updated parameters travel between hosts; bf16 halves the bytes, and what is rounded away stays with the owner")         \
     X(PROGRESS, "YOKE_PROGRESS", WORD, "on", 0, 0, "on, off", "group", ALL, "a thread that moves messages while the device computes")  \
+    X(MESSAGE_CHECK, "YOKE_MESSAGE_CHECK", WORD, "auto", 0, 0, "auto, off, on", "group", ALL,                                              \
+      "checksums and numbers on messages, which find changed and lost ones; auto: but for transports that check messages themselves") \
     X(SOCK_STREAMS, "YOKE_SOCK_STREAMS", COUNT, "2", 1, 4, NULL, "transport", EACH,                                                     \
       "connections between two ranks over TCP; the first is for short messages alone where there are others")                    \
     X(SOCK_MAC, "YOKE_SOCK_MAC", WORD, "auto", 0, 0, "auto, always", "transport", EACH,                                                  \

@@ -46,7 +46,7 @@ static yk_status connect_ranks(yk__coll *coll, const yk__coll_config *config, yk
         return yk__feed_new(coll, err);
     }
     coll->host_shm = shm;
-    if (list_hosts(coll, config->messages_only, err) || yk__msg_open(coll, config->transport, err))
+    if (list_hosts(coll, config->messages_only, err) || yk__msg_open(coll, config->transport, config->seal, err))
         return err->status;
     return config->progress ? yk__msg_start_thread(coll, err) : YK_OK;
 }

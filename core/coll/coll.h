@@ -34,6 +34,7 @@
 typedef struct yk__coll_config {
     yk__control *control;          /* NULL for a job of one rank */
     const yk_transport *transport; /* for ranks without common memory; NULL if there are none */
+    yk__seal seal;                 /* which messages bear a seal; equal on all ranks */
     bool messages_only;            /* ranks of one host use messages too */
     bool by_host;                  /* reduce-scatter adds up each host first, then the hosts in the order of their lowest ranks */
     yk__wire wire;                 /* format of gradients between hosts in a reduce-scatter; by_host and wire are equal on all ranks */

@@ -36,6 +36,7 @@ static void *progress_main(void *arg)
     yk__coll *coll = arg;
     yk__msg_plane *plane = coll->plane;
     uint64_t events = 0;
+    bool moved = false;
     pthread_mutex_lock(&plane->lock);
     while (!plane->stop) {
         const uint64_t before = events;
@@ -46,10 +47,11 @@ static void *progress_main(void *arg)
             continue;
         }
         yk__msg_step_all(coll);
+        if (yk__msg_moved(plane, moved))
+            yk__control_count_call(coll->control);
         pthread_mutex_unlock(&plane->lock);
         s = plane->table->progress(plane->tr, SLICE_MS, &events, &error);
-        if (events != before)
-            yk__control_count_call(coll->control);
+        moved = events != before;
         pthread_mutex_lock(&plane->lock);
         if (s) {
             yk__msg_fail_all(coll, s, &error);

@@ -8,6 +8,9 @@
 
 #include <stdint.h>
 
+/* Messages that bear a seal (messages/sealed.h): those of a transport that does not check them itself; none; all. */
+typedef enum yk__seal { YK__SEAL_AUTO, YK__SEAL_OFF, YK__SEAL_ON } yk__seal;
+
 /* In the order of YOKE_WIRE's words. */
 typedef enum yk__wire { YK__WIRE_F32, YK__WIRE_BF16, YK__WIRE_INT8 } yk__wire;
 

@@ -24,9 +24,8 @@
 #include "core/base/error.h"
 
 /*
- * Ranks of one job at most. Tables with an entry per rank (core/balance, core/job/team/share.h, yk__roles) have this size; memory and
- * descriptors are the only other limits. The first part of the program that learns of a larger job, from its variables or hosts, refuses
- * it.
+ * Ranks of one job at most: a mistyped number of ranks is refused before anything is made for it. Tables by rank have the job's size. The
+ * first part of the program that learns of a larger job, from its variables or hosts, refuses it.
  */
 #define YK__RANKS 1024u
 

@@ -179,4 +179,7 @@ yk_status yk__device_wait(yk__device *dev, uint64_t point, const volatile int *c
 yk_status yk__device_side(yk__device *dev, yk_queue **side, yk_error *err);
 yk_status yk__device_wait_side(yk__device *dev, uint64_t point, const volatile int *cancel, yk_error *err);
 
+/* The folder for files that later processes of this user read again (YOKE_CACHE_DIR), as plugins get it; NULL if there is none. */
+const char *yk__cache_folder(void);
+
 #endif

@@ -216,6 +216,11 @@ static const char *host_cache_dir(void)
     return cache_path;
 }
 
+const char *yk__cache_folder(void)
+{
+    return host_cache_dir();
+}
+
 static const void *host_extension(const char *name)
 {
     (void)name; /* none yet */

@@ -152,6 +152,7 @@ yk_status yk__transport_choose(yk__coll_config *config, yk_error *err)
     config->by_host = yk__option_words(YK__OPTION_REPRODUCIBILITY) > 0; /* run; fast allows any order, and this is one */
     config->wire = (yk__wire)yk__option_words(YK__OPTION_WIRE);
     config->narrow_params = yk__option_words(YK__OPTION_WIRE_PARAMS) == 1;
+    config->seal = (yk__seal)yk__option_words(YK__OPTION_MESSAGE_CHECK);
     config->progress = yk__option_words(YK__OPTION_PROGRESS) == 0;
     return find_transport(strcmp(name, "auto") ? name : BETWEEN_HOSTS, &config->transport, err);
 }

@@ -1,110 +1,113 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lanes: the memory of gradients that are summed in the run itself. A bucket needs memory from the first node that writes it until its turn
- * to be summed; buckets whose times do not cross take turns in a lane. Buckets are summed in the order of their numbers, on all ranks, and
- * behind all sums of vectors. So requests have one order on ranks whose devices order and fuse nodes differently.
+ * Lanes: ranges of device memory in which buckets take turns, as their times do not cross. A bucket of gradients that the run sums needs
+ * memory from the first node that writes it until its turn to be summed. Buckets are summed in the order of their numbers, on all ranks,
+ * and behind all sums of vectors. So requests have one order on ranks whose devices order and fuse nodes differently.
  */
-#include <string.h>
-
 #include "core/base/mem.h"
 #include "core/plan/plan_internal.h"
 
-typedef struct lane_state {
-    const yk__work *work;
-    yk__plan *plan;
-    uint32_t *first, *turn; /* by bucket: the first node that touches it, YK_NONE if none does; the node behind which it is summed */
-    uint32_t *busy;         /* by lane: the last node of its last bucket */
-} lane_state;
+/* ---- Lanes ---- */
+
+static bool stays_cross(const yk__stay *a, const yk__stay *b)
+{
+    return a->begin <= b->end && b->begin <= a->end;
+}
+
+/* The first lane that holds no bucket of the list at this time; n if each does. */
+static uint32_t free_lane(const yk__stay *list, uint32_t n_stay, const yk__stay *stay, uint32_t n)
+{
+    for (uint32_t lane = 0; lane < n; lane++) {
+        uint32_t i = 0;
+        while (i < n_stay && (list[i].lane != lane || !stays_cross(&list[i], stay)))
+            i++;
+        if (i == n_stay)
+            return lane;
+    }
+    return n;
+}
+
+/* The stay without a lane that needs most bytes, the first of several; NULL if there is none. */
+static yk__stay *next_stay(const yk__plan_request *request, yk__stay *list, uint32_t n)
+{
+    yk__stay *next = NULL;
+    for (uint32_t i = 0; i < n; i++)
+        if (list[i].lane == YK_NONE && list[i].begin != YK_NONE &&
+            (!next || request->bucket_bytes[list[i].bucket] > request->bucket_bytes[next->bucket]))
+            next = &list[i];
+    return next;
+}
+
+/* From large to small: a table gets a lane of its size, and smaller buckets take turns there while it is away. */
+yk_status yk__plan_lay_lanes(const yk__plan_request *request, yk__stay *list, uint32_t n, yk__lanes *lanes, yk_error *err)
+{
+    lanes->bytes = yk__calloc(n + 1ull, sizeof *lanes->bytes);
+    if (!lanes->bytes)
+        return yk__fail_mem(err, n * sizeof *lanes->bytes, "a plan");
+    for (yk__stay *s; (s = next_stay(request, list, n));) {
+        const uint32_t lane = free_lane(list, n, s, lanes->n);
+        if (lane == lanes->n)
+            lanes->bytes[lanes->n++] = request->bucket_bytes[s->bucket];
+        s->lane = lane;
+    }
+    return YK_OK;
+}
+
+/* ---- Gradients ---- */
 
 /* The bucket of a value's root; YK_NONE if the value is no gradient in a bucket. */
-static uint32_t bucket_of(const lane_state *state, yk__vid v)
+static uint32_t bucket_of(const yk__work *work, yk__vid v)
 {
-    const yk__graph *g = &state->work->g;
-    const uint32_t slot = g->value[yk__root(g, v)].slot, b = slot - state->work->bucket_slot;
-    return slot != YK_NONE && b < state->work->request->n_bucket ? b : YK_NONE;
+    const yk__graph *g = &work->g;
+    const uint32_t slot = g->value[yk__root(g, v)].slot, b = slot - work->bucket_slot;
+    return slot != YK_NONE && b < work->request->n_bucket ? b : YK_NONE;
 }
 
-static void touch_bucket(lane_state *state, yk__vid v, uint32_t node)
+static void touch_bucket(const yk__work *work, yk__stay *list, yk__vid v, uint32_t node)
 {
-    const uint32_t b = bucket_of(state, v);
+    const uint32_t b = bucket_of(work, v);
     if (b == YK_NONE)
         return;
-    state->first[b] = state->first[b] == YK_NONE ? node : state->first[b];
-    state->turn[b] = node;
+    list[b].begin = list[b].begin == YK_NONE ? node : list[b].begin;
+    list[b].end = node;
 }
 
-/* Sets first, and turn to the last node that touches the bucket. *behind: the last sum of a vector; 0 without one. */
-static void find_times(lane_state *state, uint32_t *behind)
+/* Sets begin and end to the first and last node that touch the bucket. Returns the last sum of a vector; 0 without one. */
+static uint32_t find_times(const yk__work *work, yk__stay *list)
 {
-    const yk__graph *g = &state->work->g;
-    *behind = 0;
+    const yk__graph *g = &work->g;
+    uint32_t behind = 0;
     for (uint32_t k = 0; k < g->n_node; k++) {
         const yk_node *n = &g->node[k];
-        *behind = n->op == YK_OP_ALL_REDUCE ? k : *behind;
+        behind = n->op == YK_OP_ALL_REDUCE ? k : behind;
         for (uint32_t i = 0; i < n->n_in; i++)
-            touch_bucket(state, yk__ins(g, n)[i], k);
+            touch_bucket(work, list, yk__ins(g, n)[i], k);
         for (uint32_t i = 0; i < n->n_out; i++)
-            touch_bucket(state, yk__outs(g, n)[i], k);
+            touch_bucket(work, list, yk__outs(g, n)[i], k);
     }
-}
-
-/* Takes the free lane that needs least growth, else a new one. */
-static void choose_lane(lane_state *state, uint32_t b)
-{
-    yk__plan *plan = state->plan;
-    const uint64_t bytes = state->work->request->bucket_bytes[b];
-    uint32_t best = plan->n_lane;
-    for (uint32_t i = 0; i < plan->n_lane; i++) {
-        const uint64_t grows = bytes > plan->lane_bytes[i] ? bytes - plan->lane_bytes[i] : 0;
-        if (state->busy[i] < state->first[b] &&
-            (best == plan->n_lane || grows < (bytes > plan->lane_bytes[best] ? bytes - plan->lane_bytes[best] : 0)))
-            best = i;
-    }
-    if (best == plan->n_lane)
-        plan->lane_bytes[plan->n_lane++] = 0;
-    plan->lane[b] = best;
-    plan->lane_bytes[best] = bytes > plan->lane_bytes[best] ? bytes : plan->lane_bytes[best];
-    state->busy[best] = state->turn[b];
-}
-
-/* Buckets get lanes in the order of their first nodes. */
-static void choose_lanes(lane_state *state)
-{
-    const uint32_t n = state->work->request->n_bucket;
-    for (;;) {
-        uint32_t next = YK_NONE;
-        for (uint32_t b = 0; b < n; b++)
-            if (state->plan->lane[b] == YK_NONE && state->first[b] != YK_NONE && (next == YK_NONE || state->first[b] < state->first[next]))
-                next = b;
-        if (next == YK_NONE)
-            return;
-        choose_lane(state, next);
-    }
+    return behind;
 }
 
 yk_status yk__plan_lanes(yk__work *work, uint32_t *turn, yk_error *err)
 {
     const uint32_t n = work->request->n_bucket;
     yk__plan *plan = work->plan;
-    lane_state state = {.work = work, .plan = plan, .turn = turn};
-    uint32_t behind;
-    state.first = yk__malloc((n + 1ull) * sizeof *state.first);
-    state.busy = yk__calloc(n + 1ull, sizeof *state.busy);
+    yk__stay *list = yk__malloc((n + 1ull) * sizeof *list);
     plan->lane = yk__malloc((n + 1ull) * sizeof *plan->lane);
-    plan->lane_bytes = yk__calloc(n + 1ull, sizeof *plan->lane_bytes);
-    if (!state.first || !state.busy || !plan->lane || !plan->lane_bytes) {
-        yk__fail_mem(err, n * sizeof *plan->lane_bytes, "a plan");
-    } else {
-        memset(state.first, 0xff, (n + 1ull) * sizeof *state.first);
-        memset(plan->lane, 0xff, (n + 1ull) * sizeof *plan->lane);
-        find_times(&state, &behind);
-        for (uint32_t b = 0; b < n; b++) {
-            behind = state.first[b] != YK_NONE && turn[b] > behind ? turn[b] : behind;
-            turn[b] = behind;
-        }
-        choose_lanes(&state);
+    if (!list || !plan->lane) {
+        yk__free(list);
+        return yk__fail_mem(err, n * sizeof *list, "a plan");
     }
-    yk__free(state.first);
-    yk__free(state.busy);
+    for (uint32_t b = 0; b < n; b++)
+        list[b] = (yk__stay){.bucket = b, .begin = YK_NONE, .lane = YK_NONE};
+    uint32_t behind = find_times(work, list);
+    for (uint32_t b = 0; b < n; b++) {
+        behind = list[b].begin != YK_NONE && list[b].end > behind ? list[b].end : behind;
+        turn[b] = list[b].end = behind;
+    }
+    yk__plan_lay_lanes(work->request, list, n, &plan->grad_lanes, err);
+    for (uint32_t b = 0; b < n; b++)
+        plan->lane[b] = list[b].lane;
+    yk__free(list);
     return err->status;
 }

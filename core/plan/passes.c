@@ -256,7 +256,9 @@ void yk__plan_free(yk__plan *plan)
     yk__free(plan->use);
     yk__free(plan->result_offset);
     yk__free(plan->lane);
-    yk__free(plan->lane_bytes);
+    yk__free(plan->grad_lanes.bytes);
+    yk__free(plan->pull_lanes.bytes);
+    yk__free(plan->pull);
     yk__free(plan->written);
     yk__free(plan);
 }

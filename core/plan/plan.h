@@ -43,6 +43,9 @@ typedef struct yk__plan_request {
     yk__vid loss, seed;                  /* loss YK_NONE: forward only */
     bool accumulate;                     /* add to the buckets instead of writing */
     bool scatters;                       /* buckets are summed over ranks in this run: each has its memory, a lane, for a time */
+    const bool *pulls;                   /* by bucket: its parameters lie in slices, and are pulled to a lane for a time; NULL: none */
+    bool pulls_stay;                     /* a bucket is pulled once, and stays in its lane to its last reader */
+    uint32_t pulls_ahead;                /* a pull starts so many pulls early */
     bool zero;                           /* no loss: write zeros to the buckets */
     bool single_rank;                    /* one rank: all_reduce is the identity, and no bucket is waited for before the end */
     bool gathers;                        /* updates still gather parameters: a reader of a bucket waits for its gather */
@@ -72,13 +75,14 @@ typedef enum yk__action_kind {
     YK__ACTION_ALL_REDUCE,     /* sums a vector of f32 of a slot over the members, in place */
     YK__ACTION_REDUCE_SCATTER, /* sums a bucket of gradients, in the last micro batch of a window: each owner gets its slice */
     YK__ACTION_SUM_BUCKET,     /* sums a bucket of gradients in this run: each owner adds its slice to its sums of the window */
+    YK__ACTION_PULL,           /* brings a bucket of parameters from the ranks' block to a lane, before a segment */
     YK__ACTION_ALL_GATHER,     /* collects a bucket of parameters, a slice from each owner: the update before the plan started it */
 } yk__action_kind;
 
 typedef struct yk__action {
     yk__action_kind kind;
     uint32_t op;            /* ALL_REDUCE: YK_REDUCE_*; moments are [3, count / 3] */
-    uint32_t target;        /* ALL_REDUCE: the slot; otherwise the bucket */
+    uint32_t target;        /* ALL_REDUCE: the slot; PULL: plan->pull; otherwise the bucket */
     uint64_t offset, count; /* bytes from the start of the slot or bucket; elements */
     uint32_t start_after;   /* the segment that makes its input; YK_NONE: made before this plan */
     uint32_t needed_by;     /* the segment that reads its result; n_segment: read after this plan */
@@ -91,6 +95,19 @@ typedef struct yk__segment {
     uint32_t first_before, n_before; /* plan->before[first_before ..]: actions that must end before it runs */
     uint32_t first_after, n_after;   /* plan->action[first_after ..]: actions that start after its submission, in this order */
 } yk__segment;
+
+/* A bucket of parameters is whole in a lane (pulls.c). begin, end, start: nodes until the plan is cut, then segments. */
+typedef struct yk__pull {
+    uint32_t bucket, lane;
+    uint32_t begin, end; /* the first and the last that read it there */
+    uint32_t start;      /* the one before which the pull starts */
+} yk__pull;
+
+/* Ranges of device memory in which buckets take turns. */
+typedef struct yk__lanes {
+    uint32_t n;
+    uint64_t *bytes; /* by lane */
+} yk__lanes;
 
 typedef struct yk__plan {
     yk__graph graph;               /* slots: 0 arena; the trace's slots; one per bucket; one for results; one for each
@@ -105,9 +122,11 @@ typedef struct yk__plan {
     uint32_t bucket_slot;          /* slot of bucket 0 */
     uint32_t result_slot;          /* slot of the results; result i lies at result_offset[i] */
     uint64_t *result_offset;
-    uint32_t n_lane;               /* memory of gradients if the run sums them */
+    yk__lanes grad_lanes;          /* memory of gradients if the run sums them */
     uint32_t *lane;                /* by bucket: its lane; YK_NONE if the plan writes no gradient there */
-    uint64_t *lane_bytes;          /* by lane */
+    yk__lanes pull_lanes;          /* memory of parameters that lie in slices */
+    yk__pull *pull;
+    uint32_t n_pull;
     bool *written;                 /* by parameter: the plan writes its gradient */
     uint32_t n_arena, arena_slot;  /* number of parts of the arena (one, unless the device's largest buffer is too small), and the
                                       slot of the second part: yk__arena_slot */
@@ -122,6 +141,9 @@ static inline uint32_t yk__arena_slot(uint32_t second, uint32_t part)
 {
     return part ? second + part - 1 : 0;
 }
+
+/* The lane in which a segment reads a bucket; YK_NONE if the bucket is not in a lane then. */
+uint32_t yk__plan_pull_lane(const yk__plan *plan, uint32_t segment, uint32_t bucket);
 
 yk_status yk__plan_new(const yk__plan_request *request, yk__plan **p, yk_error *err);
 void yk__plan_free(yk__plan *plan);

@@ -153,8 +153,22 @@ yk_status yk__plan_place(yk__work *work, yk_error *err);     /* place.c: gradien
 yk_status yk__plan_memory(yk__work *work, yk_error *err);    /* memory.c: the arena */
 yk_status yk__plan_cut(yk__work *work, yk_error *err);       /* segment.c */
 
-/* lanes.c: plan->lane, and the node behind which each bucket is summed. turn: as many as there are buckets. */
+/* lanes.c */
+
+/* The time in which a bucket needs memory: from the first node that touches it to the last. */
+typedef struct yk__stay {
+    uint32_t bucket, begin, end; /* begin: YK_NONE for a bucket that no node touches */
+    uint32_t lane;               /* YK_NONE: none */
+} yk__stay;
+/* Chooses lanes for the stays without one; stays whose times cross have lanes of their own. */
+yk_status yk__plan_lay_lanes(const yk__plan_request *request, yk__stay *list, uint32_t n, yk__lanes *lanes, yk_error *err);
+/* plan->lane, and the node behind which each bucket is summed. turn: as many as there are buckets. */
 yk_status yk__plan_lanes(yk__work *work, uint32_t *turn, yk_error *err);
+
+/* pulls.c: plan->pull, with numbers of nodes; nothing if no bucket is pulled. */
+yk_status yk__plan_pulls(yk__work *work, yk_error *err);
+/* The bucket that must be pulled for the parameter in this slot; YK_NONE if none must. */
+uint32_t yk__plan_pulled(const yk__plan_request *request, const yk_slot *s);
 
 /* dump.c: no effect unless YOKE_DUMP names a folder */
 void yk__plan_dump_pass(const yk__work *work, uint32_t order, const char *name);

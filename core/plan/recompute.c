@@ -65,6 +65,12 @@ static void find_inner(recomputing *state)
 
 /* ---- Chains of cheap nodes ---- */
 
+/* A weight that is pulled for a time is cast each time. */
+static bool casts_no_weight(const recomputing *state, uint32_t slot)
+{
+    return slot == YK_NONE || yk__plan_pulled(state->work->request, &state->remap.src->slot[slot]) != YK_NONE;
+}
+
 static bool is_cheap(const recomputing *state, const yk_node *n)
 {
     const yk__graph *src = state->remap.src;
@@ -72,7 +78,7 @@ static bool is_cheap(const recomputing *state, const yk_node *n)
     case YK_CHEAP_NO:
         return false;
     case YK_CHEAP_CAST: /* a weight in 16 bits is kept to save the time of another pass, unless memory is short */
-        return state->work->lean || src->value[yk__root(src, yk__ins(src, n)[0])].slot == YK_NONE;
+        return state->work->lean || casts_no_weight(state, src->value[yk__root(src, yk__ins(src, n)[0])].slot);
     case YK_CHEAP_COPY:
         return n->n_in == 1;
     case YK_CHEAP_AGAIN:

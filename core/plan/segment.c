@@ -20,6 +20,7 @@ typedef struct cutting {
                            sums buckets, the node behind which that happens. */
     uint32_t *reads;    /* by bucket: first node that reads its parameters, if an update may still gather them; YK_NONE if absent */
     uint32_t *reader;   /* by bucket: the segment of that node */
+    uint32_t *segment_of; /* by node */
     size_t cap_segment, cap_action, cap_use;
     uint32_t reduce;     /* the running all_reduce, an action; YK_NONE if absent */
     uint32_t reduce_end; /* the node that needs its result first */
@@ -106,6 +107,13 @@ static yk_status build_graph(cutting *state, yk__segment *seg, uint32_t begin, u
     return err->status ? err->status : yk__graph_seal(&seg->own, &seg->graph, err);
 }
 
+/* The next segment has these nodes. */
+static void number_nodes(cutting *state, uint32_t begin, uint32_t end)
+{
+    for (uint32_t k = begin; k < end; k++)
+        state->segment_of[k] = state->plan->n_segment;
+}
+
 static yk_status add_segment(cutting *state, uint32_t begin, uint32_t end, yk_error *err)
 {
     yk__plan *plan = state->plan;
@@ -119,6 +127,7 @@ static yk_status add_segment(cutting *state, uint32_t begin, uint32_t end, yk_er
     for (uint32_t b = 0; b < state->work->request->n_bucket; b++)
         if (state->reads[b] >= begin && state->reads[b] < end)
             state->reader[b] = plan->n_segment;
+    number_nodes(state, begin, end);
     seg = &plan->segment[plan->n_segment++];
     memset(seg, 0, sizeof *seg);
     seg->first_after = plan->n_action;
@@ -188,9 +197,12 @@ static yk_status add_all_reduce(cutting *state, uint32_t k, yk_error *err)
                                           .offset = x->offset, .count = (uint64_t)yk__value_count(x)}, err);
 }
 
-/* True if node k is the first reader of a bucket of parameters. */
+/* True if node k is the first reader of a bucket of parameters that are gathered or pulled. */
 static bool begins_bucket(const cutting *state, uint32_t k)
 {
+    for (uint32_t i = 0; i < state->plan->n_pull; i++)
+        if (state->plan->pull[i].begin == k)
+            return true;
     for (uint32_t b = 0; b < state->work->request->n_bucket && state->work->request->gathers; b++)
         if (state->reads[b] == k)
             return true;
@@ -230,6 +242,24 @@ static yk_status add_gathers(cutting *state, yk_error *err)
                                                 .count = request->bucket_bytes[b] / sizeof(float),
                                                 .start_after = YK_NONE,
                                                 .needed_by = state->reader[b]};
+    }
+    return YK_OK;
+}
+
+/* Adds the pulls; from here on they have numbers of segments. A pull of a bucket that is gathered stands behind its gather. */
+static yk_status add_pulls(cutting *state, yk_error *err)
+{
+    yk__plan *plan = state->plan;
+    for (uint32_t i = 0; i < plan->n_pull; i++) {
+        yk__pull *p = &plan->pull[i];
+        p->begin = state->segment_of[p->begin], p->end = state->segment_of[p->end], p->start = state->segment_of[p->start];
+        if (yk__grow(&plan->action, &state->cap_action, plan->n_action + 1ull, sizeof *plan->action))
+            return yk__fail_mem(err, sizeof *plan->action, "a plan");
+        plan->action[plan->n_action++] = (yk__action){.kind = YK__ACTION_PULL,
+                                                      .target = i,
+                                                      .count = state->work->request->bucket_bytes[p->bucket] / sizeof(float),
+                                                      .start_after = YK_NONE,
+                                                      .needed_by = p->start};
     }
     return YK_OK;
 }
@@ -313,7 +343,8 @@ yk_status yk__plan_cut(yk__work *work, yk_error *err)
     cutting state = {.work = work, .plan = work->plan, .reduce = YK_NONE};
     state.first = yk__malloc(nv * sizeof *state.first);
     state.complete = yk__malloc(3 * nb * sizeof *state.complete);
-    if (!state.first || !state.complete)
+    state.segment_of = yk__calloc(work->g.n_node + 1, sizeof *state.segment_of);
+    if (!state.first || !state.complete || !state.segment_of)
         yk__fail_mem(err, nv * 4, "a plan");
     if (!err->status && !yk__uses_new(work, &state.uses, err)) {
         state.reads = state.complete + nb;
@@ -324,10 +355,12 @@ yk_status yk__plan_cut(yk__work *work, yk_error *err)
         find_reads(&state);
         if (work->request->scatters)
             yk__plan_lanes(work, state.complete, err);
-        if (!err->status && !cut_segments(&state, err) && !add_gathers(&state, err) && !list_needs(&state, err))
+        if (!err->status && !yk__plan_pulls(work, err) && !cut_segments(&state, err) && !add_gathers(&state, err) &&
+            !add_pulls(&state, err) && !list_needs(&state, err))
             list_uses(&state, err);
     }
     yk__uses_free(&state.uses);
+    yk__free(state.segment_of);
     yk__free(state.complete);
     yk__free(state.first);
     return err->status;

@@ -80,7 +80,7 @@ static yk_status bucket_made(yk__exec *exec, yk__prog *p, const yk__action *a, y
 static yk_status sum_bucket_start(yk__exec *exec, yk__prog *p, const yk__action *a, yk_error *err)
 {
     const uint32_t lane = p->plan->lane[a->target];
-    return yk__sums_start(exec->params, &exec->params->bucket[a->target], lane == YK_NONE ? NULL : exec->instance.lane[lane].buffer,
+    return yk__sums_start(exec->params, &exec->params->bucket[a->target], lane == YK_NONE ? NULL : exec->instance.grads.lane[lane].buffer,
                           p->plan->written, err);
 }
 
@@ -98,12 +98,24 @@ static yk_status gather_wait(yk__exec *exec, yk__prog *p, const yk__action *a, y
     return exec->bucket_came ? exec->bucket_came(exec, a->target, err) : YK_OK;
 }
 
+/* The bucket goes from the block for exchanges to its lane behind the commands so far, the last of which has read what the lane held. */
+static yk_status pull_start(yk__exec *exec, yk__prog *p, const yk__action *a, yk_error *err)
+{
+    const yk__pull *pull = &p->plan->pull[a->target];
+    const yk__bucket *b = &exec->params->bucket[pull->bucket];
+    if (yk__params_await(exec->params, pull->bucket, err) || !exec->exchange->medium)
+        return err->status;
+    return yk__queue_put(exec->queue, exec->instance.pulls.lane[pull->lane].buffer, 0, yk__params_host(exec->params, b, 0),
+                         yk__bucket_bytes(b), err);
+}
+
 /* ---- The table ---- */
 
 static const yk__action_row rows[] = {
     {YK__ACTION_ALL_REDUCE, "all_reduce", all_reduce_start, all_reduce_wait},
     {YK__ACTION_REDUCE_SCATTER, "reduce_scatter", bucket_made, NULL},
     {YK__ACTION_SUM_BUCKET, "sum_bucket", sum_bucket_start, sum_bucket_wait},
+    {YK__ACTION_PULL, "pull", pull_start, NULL}, /* the next commands in the queue find the bucket in its lane */
     {YK__ACTION_ALL_GATHER, "all_gather", NULL, gather_wait}, /* the last update has started it */
 };
 

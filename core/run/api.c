@@ -26,6 +26,15 @@ static yk_status check_precision(const yk__device *dev, yk_dtype precision, yk_e
     return yk__fail(err, YK_E_UNSUPPORTED, "%s cannot compute in %s; it has %s", c->name, yk__dtype_name(precision), have);
 }
 
+/* A pull reads the values of the whole bucket in this host's memory. */
+static yk_status check_slices(const yk__exchange *exchange, const yk__engine_config *c, yk_error *err)
+{
+    if (!c->slices || c->slices_by_host || exchange->world == 1 || exchange->shares)
+        return YK_OK;
+    return yk__fail(err, YK_E_ARG, "parameters in slices over ranks that exchange messages: not built yet, as a rank cannot read slices in "
+                    "another host's memory: expected that each host has all parameters (--shard-within host)");
+}
+
 static yk_status publish_late(void *params, yk_error *err)
 {
     return yk__params_publish_late(params, err);
@@ -39,7 +48,7 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     e = yk__calloc(1, sizeof *e);
     if (!e)
         return yk__fail_mem(err, sizeof *e, "an engine");
-    if (yk__exchange_open(&e->exchange, group, dev->plans_only, c->local_sgd, err)) {
+    if (yk__exchange_open(&e->exchange, group, dev->plans_only, c->local_sgd, err) || check_slices(&e->exchange, c, err)) {
         yk__free(e);
         return err->status;
     }
@@ -50,6 +59,10 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     e->params.inference = c->inference;
     e->params.power_rank = c->power_rank;
     e->params.scatters = c->scatters && e->exchange.world > 1 && e->exchange.part != YK__PART_LOCAL;
+    e->params.slices = c->slices && e->params.scatters;
+    e->params.pulls_stay = c->pulls_stay;
+    e->params.pulls_ahead = c->pulls_ahead;
+    e->params.keep_whole = c->keep_whole;
     e->params.first_way = c->way;
     e->params.first_home = c->home;
     yk__params_choose_way(&e->params);
@@ -284,7 +297,7 @@ void yk__engine_stats_get(const yk__engine *e, yk__engine_stats *s)
         .arena_bytes = bytes[YK__ARENA_BYTES],
         .input_bytes = bytes[YK__INPUT_BYTES],
         .scratch_bytes = bytes[YK__SCRATCH_BYTES],
-        .sliced_bytes = bytes[YK__STATE_BYTES] + yk__sums_bytes(&e->params),
+        .sliced_bytes = bytes[YK__STATE_BYTES] + yk__sums_bytes(&e->params) + yk__params_slice_bytes(&e->params),
         .kept_bytes = e->exec.kept_bytes,
         .shared_bytes = e->exchange.shared_bytes + yk__power_bytes(&e->params),
         .busy_seconds = e->queue.busy_seconds,
@@ -299,4 +312,10 @@ void yk__engine_stats_get(const yk__engine *e, yk__engine_stats *s)
         .copy_elements = e->updater.copy_elements,
         .trained_elements = e->params.n_trained,
     };
+}
+
+void yk__engine_each_plan(const yk__engine *e, void (*see)(void *arg, const yk__plan *plan), void *arg)
+{
+    for (size_t i = 0; i < e->exec.n_prog; i++)
+        see(arg, e->exec.prog[i]->plan);
 }

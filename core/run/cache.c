@@ -131,12 +131,25 @@ static yk_status plan_smaller(yk__exec *exec, const yk__micro *m, yk__plan_reque
     return YK_OK;
 }
 
-static yk_status plan_program(yk__exec *exec, const yk__micro *m, bool zero, yk__plan_param *param, uint64_t *bytes, yk__prog **out,
-                              yk_error *err)
+/* The buckets as a plan sees them: their bytes, and if a program pulls them. */
+typedef struct bucket_list {
+    uint64_t *bytes;
+    bool *pulls;
+} bucket_list;
+
+static void list_buckets(const yk__params *params, const bucket_list *list)
+{
+    for (uint32_t i = 0; i < params->n_bucket; i++) {
+        list->bytes[i] = params->bucket[i].layout.n * sizeof(float);
+        list->pulls[i] = params->bucket[i].home->kind == YK__HOME_SLICE;
+    }
+}
+
+static yk_status plan_program(yk__exec *exec, const yk__micro *m, bool zero, yk__plan_param *param, const bucket_list *list,
+                              yk__prog **out, yk_error *err)
 {
     yk__plan_request r;
-    for (uint32_t i = 0; i < exec->params->n_bucket; i++)
-        bytes[i] = exec->params->bucket[i].layout.n * sizeof(float);
+    list_buckets(exec->params, list);
     yk__prog_request(exec, m->trace, &r);
     r.loss = m->loss, r.seed = m->seed;
     r.accumulate = !m->first && !zero && !exec->params->scatters;
@@ -146,7 +159,9 @@ static yk_status plan_program(yk__exec *exec, const yk__micro *m, bool zero, yk_
     r.rounds8 = exec->params->rounds8;
     r.keep_compute = r.keep_cheap = !exec->queue->limit; /* if memory is short, cheap values are made again instead */
     r.n_param = (uint32_t)exec->params->n_param, r.param = param;
-    r.n_bucket = exec->params->n_bucket, r.bucket_bytes = bytes;
+    r.n_bucket = exec->params->n_bucket, r.bucket_bytes = list->bytes;
+    r.pulls = exec->params->slices ? list->pulls : NULL;
+    r.pulls_stay = exec->params->pulls_stay, r.pulls_ahead = exec->params->pulls_ahead;
     r.n_result = m->n_result, r.result = m->result;
     r.n_assign = m->n_assign, r.assign = m->assign;
     r.n_recompute = m->n_recompute, r.recompute = m->recompute;
@@ -164,12 +179,14 @@ static yk_status plan_program(yk__exec *exec, const yk__micro *m, bool zero, yk_
 static yk_status make_program(yk__exec *exec, const yk__micro *m, bool zero, yk__prog **out, yk_error *err)
 {
     yk__plan_param *param = list_params(exec->params, m->trace);
-    uint64_t *bytes = yk__calloc(exec->params->n_bucket + 1ull, sizeof *bytes);
-    if (!param || !bytes)
+    const uint64_t n = exec->params->n_bucket + 1ull;
+    const bucket_list list = {.bytes = yk__calloc(n, sizeof *list.bytes), .pulls = yk__calloc(n, sizeof *list.pulls)};
+    if (!param || !list.bytes || !list.pulls)
         yk__fail_mem(err, exec->params->n_param * sizeof *param, "a program");
     else
-        plan_program(exec, m, zero, param, bytes, out, err);
-    yk__free(bytes);
+        plan_program(exec, m, zero, param, &list, out, err);
+    yk__free(list.bytes);
+    yk__free(list.pulls);
     yk__free(param);
     return err->status;
 }

@@ -17,6 +17,21 @@ static yk__part find_part(const yk__exchange *exchange)
     return yk__exchange_members(exchange) == 1 ? YK__PART_SOLE : YK__PART_MEMBER;
 }
 
+static yk_status roles_new(yk__exchange *exchange, yk_error *err)
+{
+    const size_t world = exchange->world;
+    exchange->owns = yk__calloc(world, sizeof *exchange->owns + sizeof *exchange->member);
+    if (!exchange->owns)
+        return yk__fail_mem(err, world * sizeof *exchange->owns, "the roles of ranks");
+    exchange->member = (bool *)(exchange->owns + world);
+    exchange->roles = (yk__roles){exchange->member, exchange->owns};
+    for (size_t r = 0; r < world; r++) {
+        exchange->member[r] = true;
+        exchange->owns[r] = 1.0;
+    }
+    return YK_OK;
+}
+
 yk_status yk__exchange_open(yk__exchange *exchange, yk__group *group, bool plans_only, bool local_sgd, yk_error *err)
 {
     *exchange = (yk__exchange){.group = group,
@@ -29,10 +44,8 @@ yk_status yk__exchange_open(yk__exchange *exchange, yk__group *group, bool plans
     exchange->part = exchange->world == 1 ? YK__PART_ALL : local_sgd ? YK__PART_LOCAL : YK__PART_MEMBER;
     exchange->drives = yk__coll_drives(exchange->coll);
     exchange->narrows = yk__coll_narrows(exchange->coll);
-    for (uint32_t r = 0; r < exchange->world; r++) {
-        exchange->roles.member[r] = true;
-        exchange->roles.owns[r] = 1.0;
-    }
+    if (roles_new(exchange, err))
+        return err->status;
     return yk__slices_even(&exchange->none, 0, exchange->world, err);
 }
 
@@ -42,6 +55,7 @@ void yk__exchange_close(yk__exchange *exchange)
         yk__log(YK_LOG_DEBUG, "run", "%s: %llu bytes went to other hosts", yk__exchange_name(exchange, exchange->rank),
                 (unsigned long long)yk__coll_sent(exchange->coll));
     yk__slices_free(&exchange->none);
+    yk__free(exchange->owns);
 }
 
 /* The communicator of all ranks; NULL on a rank that does not talk. */
@@ -462,6 +476,6 @@ yk_status yk__exchange_set_members(yk__exchange *exchange, const bool *member, y
 
 void yk__exchange_note_members(yk__exchange *exchange, const bool *member)
 {
-    memcpy(exchange->roles.member, member, sizeof exchange->roles.member);
+    memcpy(exchange->member, member, exchange->world * sizeof *member);
     exchange->part = find_part(exchange);
 }

@@ -61,7 +61,9 @@ typedef struct yk__exchange {
     yk__part part;
     bool drives; /* exchanges that other ranks wait for go on while this rank's host waits for the device */
     bool narrows; /* parameters travel in bf16 */
-    yk__roles roles;
+    yk__roles roles; /* a view of the next two arrays */
+    bool *member;
+    double *owns;
     yk__slices none; /* slices of no elements */
     yk__coll_buffer grad, value; /* blocks of the trained buckets */
     uint32_t blocks;             /* mask of yk__blocks: the blocks that are there, or would be */

@@ -6,8 +6,17 @@
 
 /* ---- Binding ---- */
 
-static void bind_param(const yk__params *v, yk__prog *p, uint32_t i, uint32_t key)
+/* A parameter that lies in slices is in the lane of its bucket's pull. */
+static yk__bound bind_pulled(const yk__exec *exec, const yk__prog *p, const yk__param *q, uint32_t segment)
 {
+    const uint32_t lane = yk__plan_pull_lane(p->plan, segment, q->bucket);
+    return lane == YK_NONE ? (yk__bound){0} : (yk__bound){exec->instance.pulls.lane[lane].buffer, q->at * sizeof(float)};
+}
+
+static void bind_param(const yk__exec *exec, yk__prog *p, uint32_t segment, uint32_t i)
+{
+    const yk__params *v = exec->params;
+    const uint32_t key = p->plan->graph.slot[i].key;
     yk__bound bound = {0};
     if (key & YK__KEY_BUCKET) {
         bound = yk__params_bind(&v->bucket[key & ~YK__KEY_BUCKET], YK__RANGE_ALL, v->queue->last_point);
@@ -15,7 +24,9 @@ static void bind_param(const yk__params *v, yk__prog *p, uint32_t i, uint32_t ke
         bound.buffer = v->param[key & ~YK__KEY_COMPUTE].compute;
     } else {
         const yk__param *q = &v->param[key];
-        bound = yk__params_bind(&v->bucket[q->bucket], (yk__range){q->at, q->at + q->n}, v->queue->last_point);
+        bound = v->bucket[q->bucket].home->kind == YK__HOME_SLICE
+                    ? bind_pulled(exec, p, q, segment)
+                    : yk__params_bind(&v->bucket[q->bucket], (yk__range){q->at, q->at + q->n}, v->queue->last_point);
     }
     p->slot[i] = bound.buffer;
     p->slot_offset[i] = bound.offset;
@@ -33,13 +44,13 @@ static void bind_state(const yk__params *v, yk__prog *p, uint32_t i, uint32_t ke
 /* A lane of the run, sums of this rank's slice, or the bucket's own memory. */
 static void bind_grad(const yk__exec *exec, yk__prog *p, uint32_t i, uint32_t key)
 {
-    if (!(key & YK__KEY_BUCKET) && p->plan->n_lane)
-        p->slot[i] = exec->instance.lane[p->plan->lane[key]].buffer;
+    if (!(key & YK__KEY_BUCKET) && p->plan->grad_lanes.n)
+        p->slot[i] = exec->instance.grads.lane[p->plan->lane[key]].buffer;
     else
         p->slot[i] = exec->params->bucket[key & ~YK__KEY_BUCKET].grad;
 }
 
-static void bind_slot(const yk__exec *exec, yk__prog *p, uint32_t i, yk_buffer *input)
+static void bind_slot(const yk__exec *exec, yk__prog *p, uint32_t segment, uint32_t i, yk_buffer *input)
 {
     const yk_slot *s = &p->plan->graph.slot[i];
     p->slot_version[i] = exec->runs;
@@ -49,7 +60,7 @@ static void bind_slot(const yk__exec *exec, yk__prog *p, uint32_t i, yk_buffer *
         p->slot[i] = input;
         p->slot_offset[i] = p->input_offset[s->key];
     } else if (s->kind == YK_SLOT_PARAM) {
-        bind_param(exec->params, p, i, s->key);
+        bind_param(exec, p, segment, i);
     } else if (s->kind == YK_SLOT_STATE) {
         bind_state(exec->params, p, i, s->key);
     } else if (s->kind == YK_SLOT_GRAD) {
@@ -60,11 +71,12 @@ static void bind_slot(const yk__exec *exec, yk__prog *p, uint32_t i, yk_buffer *
 }
 
 /* Looks the buffers of a segment up right before it runs, as they may have come only now. The segment sees no other buffer. */
-static void bind_segment(const yk__exec *exec, yk__prog *p, const yk__segment *s, yk_buffer *input)
+static void bind_segment(const yk__exec *exec, yk__prog *p, uint32_t segment, yk_buffer *input)
 {
+    const yk__segment *s = &p->plan->segment[segment];
     memset(p->slot, 0, p->n_slot * sizeof(*p->slot));
     for (uint32_t i = 0; i < s->n_use; i++)
-        bind_slot(exec, p, p->plan->use[s->first_use + i], input);
+        bind_slot(exec, p, segment, p->plan->use[s->first_use + i], input);
 }
 
 static yk_status submit_segment(yk__exec *exec, yk__prog *p, uint32_t i, yk_error *err)
@@ -95,7 +107,7 @@ static yk_status inst_execute(yk__exec *exec, yk__prog *p, const yk__inst *inst,
 {
     switch (inst->kind) {
     case YK__INST_BIND:
-        bind_segment(exec, p, &p->plan->segment[inst->at], input);
+        bind_segment(exec, p, inst->at, input);
         return YK_OK;
     case YK__INST_RUN:
         return submit_segment(exec, p, inst->at, err);

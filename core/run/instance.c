@@ -7,16 +7,31 @@
 #include "core/base/mem.h"
 #include "core/run/exec.h"
 
-yk_status yk__instance_lanes(yk__instance *instance, yk__queue *q, const yk__plan *plan, yk_error *err)
+/* Makes the lanes of a plan that are missing or too small. */
+static yk_status lanes_reserve(yk__lane_set *set, yk__queue *q, const yk__lanes *lanes, yk__account account, yk_error *err)
 {
-    if (yk__grow(&instance->lane, &instance->cap_lane, plan->n_lane, sizeof *instance->lane))
-        return yk__fail_mem(err, plan->n_lane * sizeof *instance->lane, "lanes of gradients");
-    for (; instance->n_lane < plan->n_lane; instance->n_lane++)
-        instance->lane[instance->n_lane] = (yk__lane_buffer){0};
-    for (uint32_t i = 0; i < plan->n_lane; i++)
-        if (yk__queue_reserve(q, &instance->lane[i].buffer, &instance->lane[i].bytes, plan->lane_bytes[i], YK__GRAD_BYTES, err))
+    if (yk__grow(&set->lane, &set->cap, lanes->n, sizeof *set->lane))
+        return yk__fail_mem(err, lanes->n * sizeof *set->lane, "lanes of buckets");
+    for (; set->n < lanes->n; set->n++)
+        set->lane[set->n] = (yk__lane_buffer){0};
+    for (uint32_t i = 0; i < lanes->n; i++)
+        if (yk__queue_reserve(q, &set->lane[i].buffer, &set->lane[i].bytes, lanes->bytes[i], account, err))
             return err->status;
     return YK_OK;
+}
+
+static void lanes_free(yk__lane_set *set, yk__queue *q, yk__account account)
+{
+    for (uint32_t i = 0; i < set->n; i++)
+        yk__queue_unbuffer(q, &set->lane[i].buffer, set->lane[i].bytes, account);
+    yk__free(set->lane);
+}
+
+yk_status yk__instance_lanes(yk__instance *instance, yk__queue *q, const yk__plan *plan, yk_error *err)
+{
+    return lanes_reserve(&instance->pulls, q, &plan->pull_lanes, YK__PARAM_BYTES, err)
+               ? err->status
+               : lanes_reserve(&instance->grads, q, &plan->grad_lanes, YK__GRAD_BYTES, err);
 }
 
 yk_status yk__instance_reserve(yk__instance *instance, yk__queue *q, const yk__prog *p, yk_error *err)
@@ -110,9 +125,8 @@ yk_status yk__instance_upload(yk__instance *instance, yk__queue *q, const yk__pr
 void yk__instance_free(yk__instance *instance, yk__queue *q)
 {
     yk__arena_free(&instance->arena, q);
-    for (uint32_t i = 0; i < instance->n_lane; i++)
-        yk__queue_unbuffer(q, &instance->lane[i].buffer, instance->lane[i].bytes, YK__GRAD_BYTES);
-    yk__free(instance->lane);
+    lanes_free(&instance->grads, q, YK__GRAD_BYTES);
+    lanes_free(&instance->pulls, q, YK__PARAM_BYTES);
     yk__queue_unbuffer(q, &instance->input, instance->input_bytes, YK__INPUT_BYTES);
     yk__queue_unbuffer(q, &instance->result, instance->result_bytes, YK__INPUT_BYTES);
     for (uint32_t i = 0; i <= YK__STAGINGS; i++)

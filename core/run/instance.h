@@ -32,17 +32,22 @@ typedef struct yk__reduction {
     int64_t begun_ns; /* for traces */
 } yk__reduction;
 
-/* Memory of gradients that a run sums (core/plan/lanes.c). */
+/* Memory in which buckets take turns (core/plan/lanes.c). */
 typedef struct yk__lane_buffer {
     yk_buffer *buffer;
     uint64_t bytes;
 } yk__lane_buffer;
 
+typedef struct yk__lane_set {
+    yk__lane_buffer *lane;
+    size_t cap;
+    uint32_t n;
+} yk__lane_set;
+
 typedef struct yk__instance {
     yk__arena arena;
-    yk__lane_buffer *lane;
-    size_t cap_lane;
-    uint32_t n_lane;
+    yk__lane_set grads; /* of a run that sums them */
+    yk__lane_set pulls; /* of parameters that lie in slices */
     yk_buffer *input, *result;
     uint64_t input_bytes, result_bytes;
     yk__staging staging[YK__STAGINGS + 1]; /* the last is the update's */

@@ -45,11 +45,15 @@ static yk_status add_wait(listing *state, uint32_t at, yk_error *err)
     return list_add_action(state, YK__INST_WAIT, at, err);
 }
 
+/* An action that no segment and no earlier program starts begins where it is needed. */
 static yk_status add_waits(listing *state, uint32_t first, uint32_t n, yk_error *err)
 {
-    for (uint32_t i = first; i < first + n; i++)
-        if (add_wait(state, state->plan->before[i], err))
+    for (uint32_t i = first; i < first + n; i++) {
+        const uint32_t at = state->plan->before[i];
+        if ((state->plan->action[at].start_after == YK_NONE && list_add_action(state, YK__INST_START, at, err)) ||
+            add_wait(state, at, err))
             return err->status;
+    }
     return YK_OK;
 }
 

@@ -12,5 +12,5 @@ libyokecore_la_SOURCES += core/run/actions.c core/run/actions.h core/run/api.c c
 	core/run/values/sums.h core/run/way.h core/run/ways/alone.c core/run/ways/choose.c core/run/ways/excluded.c \
 	core/run/ways/gradients.c core/run/ways/island.c core/run/ways/messages.c core/run/ways/norm.c core/run/ways/power.c \
 	core/run/ways/powersgd.c core/run/ways/powersgd.h core/run/ways/powersgd_math.c core/run/ways/powersgd_math.h \
-	core/run/ways/publish.c core/run/ways/rounded.c core/run/ways/scattered.c core/run/ways/shared.c core/run/ways/sole.c \
-	core/run/ways/ways.h core/run/window_reduce.c
+	core/run/ways/publish.c core/run/ways/rounded.c core/run/ways/scattered.c core/run/ways/shared.c core/run/ways/sliced.c \
+	core/run/ways/sole.c core/run/ways/ways.h core/run/window_reduce.c

@@ -90,15 +90,28 @@ static yk_status move_sums(yk__params *p, yk__bucket *b, yk__bucket *was, yk_err
     return err->status;
 }
 
+/* A slice's values come from the block for exchanges, where they are published. */
+static yk_status take_slice(yk__params *p, yk__bucket *b, yk_error *err)
+{
+    if (yk__home_choose(p, b, err) || yk__params_put_shared(p, b, (yk__range){b->begin, b->end}, err))
+        return err->status;
+    return yk__queue_idle(p->queue, err);
+}
+
 static yk_status move_bucket(yk__params *p, yk__bucket *b, bool has_moments, yk_error *err)
 {
+    const bool is_slice = b->home->kind == YK__HOME_SLICE;
+    if (is_slice) /* while the slice is known */
+        yk__home_leave(p, b);
     yk__bucket was = *b;
     b->layout.slice = (yk__slices){0};
     if (yk__params_cut(p, b, err)) {
         b->layout.slice = was.layout.slice;
         return err->status;
     }
-    if (has_moments && !yk__slices_same(&was.layout.slice, &b->layout.slice))
+    if (is_slice)
+        take_slice(p, b, err);
+    if (!err->status && has_moments && !yk__slices_same(&was.layout.slice, &b->layout.slice))
         move_moments(p, b, &was, err);
     if (!err->status && p->scatters)
         move_sums(p, b, &was, err);
@@ -166,7 +179,7 @@ static yk_status change_owners(yk__engine *e, const yk__roles *roles, yk_error *
 {
     yk__exchange *exchange = &e->exchange;
     const bool same = !memcmp(exchange->roles.owns, roles->owns, exchange->world * sizeof roles->owns[0]);
-    memcpy(exchange->roles.owns, roles->owns, sizeof exchange->roles.owns);
+    memcpy(exchange->owns, roles->owns, exchange->world * sizeof *roles->owns);
     if (!e->params.laid_out || same)
         return YK_OK;
     yk__exchange_clear_residual(exchange);

@@ -33,6 +33,11 @@ typedef struct yk__engine_config {
     uint64_t bucket_bytes;   /* size of gradients reduced together; 0: 16 MiB (YOKE_BUCKET_BYTES), or 1 GiB in a job of one rank */
     uint32_t power_rank;     /* rank of PowerSGD (powersgd.h), equal on all ranks; 0: no PowerSGD */
     bool scatters;           /* gradients are summed over ranks in backward, and each rank keeps its slices; equal on all ranks */
+    bool slices;             /* with it: a device with memory of its own keeps its slices of the parameters; equal on all ranks */
+    bool slices_by_host;     /* each host has all parameters; else all ranks must have memory in common */
+    bool pulls_stay;         /* and pulls a bucket once in a run, not for forward and backward */
+    uint32_t pulls_ahead;    /* buckets that are pulled early */
+    uint64_t keep_whole;     /* elements of a bucket up to which it stays whole */
     bool local_sgd;          /* this rank updates parameters of its own, from yk__engine_average to the next; equal on all ranks */
     const struct yk__way *way; /* a way to exchange (way.h) before those of the table, by which tests bring their own; NULL for none */
     const struct yk__home *home; /* the same of homes of parameters (home.h) */
@@ -197,8 +202,8 @@ const void *yk__engine_snapshot_state(const yk__engine *e, const yk__kept_step *
  * Only a member can own. At first all ranks are members and own even parts.
  */
 typedef struct yk__roles {
-    bool member[YK__RANKS];
-    double owns[YK__RANKS];
+    const bool *member; /* by rank */
+    const double *owns;
 } yk__roles;
 
 /*
@@ -207,7 +212,7 @@ typedef struct yk__roles {
  * slow as in a checkpoint). Results have the same bits with any roles.
  */
 yk_status yk__engine_set_roles(yk__engine *e, const yk__roles *roles, yk_error *err);
-const yk__roles *yk__engine_roles(const yk__engine *e);
+const yk__roles *yk__engine_roles(const yk__engine *e); /* its arrays change with the next roles */
 /*
  * A rank that is no member is excluded. Its runs must be empty and run nothing; its updates return the members' results, each at the rank's
  * own time (see core/coll/coll.h). Before all ranks read or save parameters or states, this call brings excluded ranks up to date.
@@ -220,7 +225,7 @@ yk_status yk__engine_catch_up(yk__engine *e, yk_error *err);
 typedef struct yk__engine_stats {
     uint64_t peak_bytes;      /* device memory held: parameters, gradients, state, arena, inputs, scratch */
     uint64_t param_bytes, grad_bytes, state_bytes, arena_bytes, input_bytes;
-    uint64_t sliced_bytes;    /* part of these that grows with the elements that this rank owns: state, and sums of gradients in slices */
+    uint64_t sliced_bytes;    /* part of these that grows with the elements that this rank owns: state, sums and values in slices */
     uint64_t kept_bytes;      /* largest part of the arena that a loss's forward leaves behind for its backward */
     uint64_t scratch_bytes;   /* the plugin's memory beside the slots, if it reports it */
     uint64_t shared_bytes;    /* host memory shared by the ranks, beside the above: gradients and updated parameters */
@@ -238,6 +243,8 @@ typedef struct yk__engine_stats {
     uint64_t plans, plan_bytes; /* in the cache now; host memory of these plans */
 } yk__engine_stats;
 void yk__engine_stats_get(const yk__engine *e, yk__engine_stats *s);
+/* Shows each plan in the cache, for a count of its work. The plans stay the engine's, and are valid during the call. */
+void yk__engine_each_plan(const yk__engine *e, void (*see)(void *arg, const yk__plan *plan), void *arg);
 /* Times the runs that follow (in a group of more than one), or no longer: timed runs wait for the device before and after. */
 void yk__engine_measure(yk__engine *e, bool on);
 

@@ -21,8 +21,7 @@ typedef struct yk__stage {
 
 /* The stage that a word names: state, gradients, params, zero0 to zero3, or a strategy of FSDP. False if absent. */
 bool yk__stage_find(const char *word, yk__stage *stage);
-/* YK_E_ARG for a word that names no stage, with the nearest word, and for a stage that is not built. `source` names the setting
- * ("--shard"). */
+/* YK_E_ARG for a word that names no stage, with the nearest word. `source` names the setting ("--shard"). */
 yk_status yk__stage_read(const char *word, const char *source, yk__stage *stage, yk_error *err);
 
 #endif

@@ -33,7 +33,7 @@ extern "C" {
 #endif
 
 #define YK_TRANSPORT_MAJOR 2u
-#define YK_TRANSPORT_MINOR 2u
+#define YK_TRANSPORT_MINOR 3u
 
 /* Capabilities towards one peer. */
 #define YK_TR_CAP_MESSAGES 1u /* send and recv */
@@ -161,6 +161,11 @@ typedef struct yk_tr_describe {
     /* Writes one line to text[capacity]: the means to reach other hosts, or on failure the reason that it cannot. */
     yk_status (*describe)(char *text, uint64_t capacity);
 } yk_tr_describe;
+
+/* Extension, since 2.3: not NULL if the transport itself finds changed, lost, doubled and overtaken messages, by a checksum or a MAC of
+ * each message, or as the bytes never leave memory. The host then adds no checksum (YOKE_MESSAGE_CHECK=auto). The host does not read the
+ * memory at that address. [any] */
+#define YK_TR_EXT_CHECKED "yoke.checked.1"
 
 /* The one exported symbol: `const yk_transport *yk_transport_query(uint32_t major)`. NULL if it cannot serve that major. */
 typedef const yk_transport *(*yk_transport_query_fn)(uint32_t major);

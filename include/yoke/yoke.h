@@ -115,12 +115,18 @@ typedef struct yk_config {
     const char *shard;       /* values that lie in slices over the ranks: "state", the optimizer's state (NULL: the same); "gradients"
                                 (zero2), which are summed in backward of each micro batch, so that a rank keeps sums of its slices alone.
                                 With one micro batch a window it has the bits of "state", with several another rounding. "params" (zero3,
-                                FSDP's names) is refused until it is built. Equal on all ranks */
+                                full_shard): a device with memory of its own also keeps its slices of the parameters alone, and each part
+                                of the model comes to it when it is read. FSDP's names set the members below, too. Equal on all ranks */
     bool inference;          /* a job that only computes outputs: no memory for gradients, moments and their exchange, at most
                                 plans_most plans, and yk_train is off at first. yk_backward, an optimizer and yk_step are errors. Equal on
                                 all ranks */
     uint32_t plans_most;     /* plans (one for each combination of operations and shapes) kept at a time; the one used longest ago goes.
                                 At least 4; default 96, with inference 32. Plans that pass 64 MiB of host memory go earlier */
+    const char *shard_within; /* with shard "params": "world" (NULL: the same), slices over all ranks, which must share memory then; "host":
+                                each host has all parameters */
+    bool gathered_stay;      /* with it: parameters that were brought for forward stay for backward (shard_grad_op) */
+    uint32_t prefetch_units; /* with it: parts of the model that are brought early; default 0 */
+    uint64_t keep_whole;     /* with it: a part of at most so many elements stays whole on each device; 0: 100000 */
 } yk_config;
 
 /* [all] [waits] Opens a job on the device(s); in a process started by `yoke launch` it joins the other ranks. Returns NULL only if memory

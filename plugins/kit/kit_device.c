@@ -132,6 +132,8 @@ static yk_status device_open(uint32_t i, yk_device **out)
 
 static void device_close(yk_device *dev)
 {
+    if (dev->left_behind)
+        return;
     kit_device_programs_end(dev);
     stream_end(dev->stream);
     if (kit_device_own->close)
@@ -167,7 +169,7 @@ void *kit_device_memory_take(const yk_device *dev, uint64_t bytes)
 
 void kit_device_memory_give(const yk_device *dev, void *memory, uint64_t bytes)
 {
-    if (!memory)
+    if (!memory || dev->left_behind)
         return;
     kit_device_own->free(dev->own, memory);
     taken[dev->number] -= bytes + !bytes;
@@ -193,6 +195,8 @@ static yk_status buffer_new(yk_device *dev, const yk_buffer_desc *desc, yk_buffe
 
 static void buffer_free(yk_buffer *b)
 {
+    if (b->dev->left_behind)
+        return;
     kit_device_memory_give(b->dev, b->memory, b->bytes);
     kit_device_lent->free(b);
 }
@@ -289,8 +293,15 @@ static void queue_end(yk_queue *q)
         queue_data_free(kit_device_queue_data(q));
 }
 
+static void queue_left(yk_device *dev)
+{
+    dev->left_behind = true;
+    if (kit_device_own->left)
+        kit_device_own->left(dev->own);
+}
+
 static kit_queue_ops queue_ops = {.graph = kit_device_program_graph, .bytes = buffer_bytes, .run = queue_run, .copy = queue_copy,
-                                  .admit = queue_admit, .end = queue_end};
+                                  .admit = queue_admit, .end = queue_end, .left = queue_left};
 
 static yk_status queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **q)
 {
@@ -326,14 +337,8 @@ static yk_plugin table = {
     .program_new = kit_device_program_new,
     .program_free = kit_device_program_free,
     .queue_new = queue_new,
-    .queue_free = kit_queue_free,
-    .queue_run = kit_queue_run,
-    .queue_copy = kit_queue_copy,
-    .queue_poll = kit_queue_poll,
-    .queue_wait = kit_queue_wait,
+    KIT_QUEUE_TABLE,
     .graph_scratch = kit_device_scratch,
-    .queue_abort = kit_queue_abort,
-    .queue_span = kit_queue_span,
 };
 
 const yk_plugin *kit_device_plugin(const kit_device *device)

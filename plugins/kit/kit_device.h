@@ -42,6 +42,13 @@ typedef struct kit_device {
     void (*describe)(uint32_t i, yk_device_caps *caps, kit_target *target);
     yk_status (*open)(uint32_t i, void **device); /* NULL: each `device` is NULL */
     void (*close)(void *device);                  /* NULL: nothing to do */
+    /*
+     * The host gave up work that does not end (yk_cancel, a lost device), and the kit leaves its queue behind: the queue's thread stays in
+     * put, get, move, launch, call or wait, and may use the device, its memory and its code for ever. From here on the kit calls none of
+     * close, free, and release for this device; streams of other queues end as usual. A device that can stop its work does so
+     * here. Called once for each such queue, from the thread that frees it, 2 s after the abort at the earliest. NULL: nothing to do
+     */
+    void (*left)(void *device);
     yk_status (*stream_new)(void *device, void **stream); /* NULL: the device itself is the stream */
     void (*stream_free)(void *stream);                    /* NULL without stream_new */
 

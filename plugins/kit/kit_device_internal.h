@@ -19,6 +19,7 @@ struct yk_device {
     kit_target target;
     kit_units units;
     pthread_mutex_t lock; /* one thread at a time uses `stream` */
+    atomic_bool left_behind; /* a queue's thread goes on: nothing that it may use is freed */
 };
 
 struct yk_buffer {

@@ -157,6 +157,8 @@ yk_status kit_device_program_new(yk_device *dev, const yk_graph *g, yk_program *
 
 void kit_device_program_free(yk_program *p)
 {
+    if (p->dev->left_behind)
+        return;
     for (size_t i = 0; p->host && i < p->kit.n_launch; i++)
         kit_fallback_free(p->host[i]);
     kit_device_memory_give(p->dev, p->meta, p->kit.n_meta * sizeof *p->kit.meta);

@@ -4,14 +4,8 @@
  * points, waits for other queues, keeps the first failure with its text, and measures spans. The plugin runs a program and copies bytes;
  * the queue's thread calls it for one job after another.
  *
- * The kit defines struct yk_queue, so a table takes these as they are:
- *
- *     .queue_free = kit_queue_free,   .queue_run = kit_queue_run,     .queue_copy = kit_queue_copy,
- *     .queue_poll = kit_queue_poll,   .queue_wait = kit_queue_wait,   .queue_abort = kit_queue_abort,
- *     .queue_span = kit_queue_span,
- *
- * and queue_new is one call of kit_queue_new. Thread rules are those of plugin.h. Sources: kit_queue.c, which needs -pthread and no other
- * file of the kit.
+ * The kit defines struct yk_queue, so a table takes KIT_QUEUE_TABLE as it is, and queue_new is one call of kit_queue_new. Thread rules are
+ * those of plugin.h. Sources: kit_queue.c, which needs -pthread and no other file of the kit.
  */
 #ifndef YOKE_PLUGINS_KIT_KIT_QUEUE_H
 #define YOKE_PLUGINS_KIT_KIT_QUEUE_H
@@ -63,5 +57,10 @@ yk_status kit_queue_poll(yk_queue *q, uint64_t *done);
 yk_status kit_queue_wait(yk_queue *q, uint64_t point, uint64_t timeout_ns);
 void kit_queue_abort(yk_queue *q, yk_status why);
 yk_status kit_queue_span(yk_queue *q, uint64_t point, uint64_t *begin_ns, uint64_t *end_ns);
+
+/* The members of a plugin's table about queues, but for queue_new. */
+#define KIT_QUEUE_TABLE                                                                                          \
+    .queue_free = kit_queue_free, .queue_run = kit_queue_run, .queue_copy = kit_queue_copy,                      \
+    .queue_poll = kit_queue_poll, .queue_wait = kit_queue_wait, .queue_abort = kit_queue_abort, .queue_span = kit_queue_span
 
 #endif

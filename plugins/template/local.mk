@@ -3,6 +3,7 @@
 # templates, the kit, and a builder of small graphs. They are built out of tree (tests/cts/template.sh).
 sdkdir = $(datadir)/yoke
 nobase_dist_sdk_DATA = plugins/template/template.c plugins/template/far.c plugins/template/cc.c plugins/template/blas.c \
+	plugins/template/plain.c \
 	plugins/template/configure.ac plugins/template/Makefile.am $(libkit_la_SOURCES) $(KIT_KERNELS) \
 	tests/support/kit.c tests/support/kit.h tests/support/f16.h
 nobase_nodist_sdk_DATA = $(KIT_TEXTS)

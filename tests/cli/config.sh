@@ -78,20 +78,22 @@ unbuilt() { # unbuilt WORDS ARGUMENTS..: a value of a file that only the command
     cat "$out/err"
     [ $code = 2 ] && grep -qF -e "$words" "$out/err"
 }
-printf '{"train_micro_batch_size_per_gpu": 4,\n "zero_optimization": {\n  "stage": 3}}\n' >"$out/three.json"
+printf '{"train_micro_batch_size_per_gpu": 4,\n "zero_optimization":\n {"stage": 3, "offload_param": {"device": "cpu"}}}\n' \
+    >"$out/three.json"
 for option in --config-file --deepspeed; do
-    ok "stage 3 names its file, line and key ($option)" unbuilt \
-        "[--shard: $out/three.json, line 3: zero_optimization.stage]" $option "$out/three.json"
+    ok "parameters on the host name their file, line and key ($option)" unbuilt \
+        "[--offload: $out/three.json, line 2: zero_optimization]" $option "$out/three.json"
 done
-ok "and so in the text of an option" unbuilt "[--shard: --deepspeed, line 1: zero_optimization.stage]" \
-    --deepspeed '{"zero_optimization": {"stage": 3}}'
-ok "and of FSDP" unbuilt "[--shard: --fsdp-config, line 1: reshard_after_forward]" \
-    --fsdp-config '{"reshard_after_forward": "full_shard"}'
-ok "words of an option" unbuilt "[--shard: --fsdp]" --fsdp full_shard
+ok "and so in the text of an option" unbuilt "[--offload: --deepspeed, line 1: zero_optimization]" \
+    --deepspeed '{"zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}}'
+ok "and of FSDP" unbuilt "[--keep-whole-params: --fsdp-config, line 1: ignored_modules]" \
+    --fsdp-config '{"reshard_after_forward": "full_shard", "ignored_modules": "norm"}'
+ok "words of an option" unbuilt "[--offload: --fsdp" --fsdp "full_shard offload"
 printf '{"zero_optimization": {"stage": 1,\n "offload_optimizer": {"device": "cpu"}}}\n' >"$out/off.json"
 ok "a place that is not built" unbuilt "[--offload: $out/off.json, line 1: zero_optimization]" --deepspeed "$out/off.json"
 typed() { # an option that is typed is of no file
-    ! unbuilt "[--shard:" --shard params --deepspeed "$out/three.json" && [ $code = 2 ] && grep -q "^yoke train: --shard params" "$out/err"
+    ! unbuilt "[--offload:" --offload params=host --deepspeed "$out/three.json" && [ $code = 2 ] &&
+        grep -q "^yoke train: --offload params=host" "$out/err"
 }
 ok "what is typed names no file" typed
 plain() { # plain DIR ARGUMENTS...
@@ -119,6 +121,16 @@ same() { # DeepSpeed's file as options; AdamW, as DeepSpeed's Adam is
 }
 ok "a file trains the bits of the same options" same
 
+stage3() { # each name of it trains, and processors say that they share one copy
+    for form in "--deepspeed={\"zero_optimization\":{\"stage\":3},\"train_micro_batch_size_per_gpu\":16}" "--fsdp=full_shard auto_wrap" \
+        "--sharded_ddp=zero_dp_3" "--fsdp-config={\"sharding_strategy\":\"FULL_SHARD\",\"min_num_params\":100}" "--shard=Hybrid-Shard" \
+        "--shard=zero3"; do
+        plain "$out/b" --overwrite-output-dir --devices "cpu:0! cpu:0!" --max-steps 1 "$form" || return 1
+        grep -q 'read one copy of the parameters of their host: nothing is left to slice' "$out/err" || { cat "$out/err"; return 1; }
+    done
+}
+ok "stage 3 by each of its names" stage3
+
 refused() { # refused TEXT COMMAND...
     text=$1
     shift
@@ -128,12 +140,11 @@ refused() { # refused TEXT COMMAND...
 small="train --model mlp --data idx:$out/images --max-steps 1 --output-dir $out/none"
 later() { # what has a meaning and is not built says so, by whatever name it came
     # shellcheck disable=SC2086
-    refused "--shard zero3: not built yet: parameters are whole on each rank; --shard gradients is" $small --shard zero3 &&
+    refused "--shard-unit 4M: not built yet: a unit is a bucket" $small --shard zero3 --shard-unit 4M &&
+        refused "--keep-whole-params norm: not built yet" $small --shard params --keep-whole-params norm &&
         refused "--reduce window: not built yet: gradients in slices are summed in each micro batch" $small --shard zero2 --reduce window &&
         refused "--tied-gradients twice: not built yet" $small --shard gradients --tied-gradients twice &&
         refused "--reduce has no effect with --shard state: gradients are whole" $small --reduce micro &&
-        refused "--shard params: not built yet" $small --fsdp "full_shard auto_wrap" &&
-        refused "--shard params: not built yet" $small --sharded_ddp zero_dp_3 &&
         refused "--offload state=host,params=host: not built yet" $small --fsdp "no_shard offload" &&
         refused "--parallel tensor=2: not built yet" $small --parallel data,tensor=2 &&
         refused "tp_size: tensor parallel is not built yet" $small --parallelism_config '{"tp_size": 2}' &&
@@ -201,7 +212,6 @@ J
     printf 'compute_environment: LOCAL_MACHINE\ngpu_ids: [0, 1]\n' >"$out/ids.yaml"
     # shellcheck disable=SC2086
     refused 'an Adam without bias correction is not built yet' $small --config-file "$out/keys.json" &&
-        refused '--shard params: not built yet' $small --fsdp-config '{"sharding_strategy": "FULL_SHARD"}' &&
         refused 'LOCAL_STATE_DICT keeps private files' $small --fsdp no_shard --fsdp-config '{"state_dict_type": "LOCAL_STATE_DICT"}' &&
         refused 'fp16.enabled: unknown key' $small --deepspeed '{"fp16.enabled": true}' || return 1
     [ -z "$yaml" ] || { refused 'a file of settings names no other' config --dry-run --config-file "$out/nested.yaml" &&
@@ -237,7 +247,6 @@ J
         'yoke train: --lr-scheduler-type WarmupLR' 'yoke train: --precision bf16' || return 1
     # shellcheck disable=SC2086
     refused '--offload STATE=CPU: not built yet' $small --offload STATE=CPU &&
-        refused '--shard Hybrid-Shard: not built yet: parameters' $small --shard Hybrid-Shard &&
         refused 'YOKE_BUCKET_BYTES=1049: expected bytes, at least 4096' $small --ddp_bucket_cap_mb 0.001 || return 1
     "$yoke" train --model mlp --data "idx:$out/images" --max-steps 1 --output-dir "$out/case" --overwrite-output-dir --precision BF16 \
         --optim AdamW --eval-strategy NO --shares EQUAL --shard ZeRO1 --offload None --metrics LOSS 2>"$out/err" >"$out/stdout" ||
@@ -263,7 +272,7 @@ ok "a word has one meaning in each of its spellings" words
 
 others() { # commands besides train and launch read files too; a bucket's size comes from the command line as well
     printf '{"bf16": {"enabled": true}, "zero_optimization": {"stage": 2}}' >"$out/two.json"
-    refused '--plan AUTO: not built yet' estimate-memory --plan AUTO --model mlp &&
+    refused '--plan best: expected auto, none, or' estimate-memory --plan best --model mlp &&
         refused '--device-file /nowhere: there is no such file' estimate-memory --device-file /nowhere --model mlp || return 1
     "$yoke" estimate-memory --dry-run --config-file "$out/two.json" | grep -q 'yoke train: --shard gradients' || return 1
     printf '{"bf16": {"enabled": true}, "steps_per_print": 7}' >"$out/one.json"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# docs/sharding.md does as it says: its commands, a DeepSpeed file of stage 2, a checkpoint from stage to stage, what needs whole gradients.
+# docs/sharding.md does as it says: its commands, DeepSpeed files of stages 2 and 3, a checkpoint from stage to stage, needs of whole gradients.
 . "$YOKE_SOURCE/tests/cli/lib.sh"
 need_data fashion-mnist
 small_images "$out/images"
@@ -9,7 +9,7 @@ page() { # the blocks of commands, in order, with `yoke` the one of this build
     IMAGES=$out/images OUT=$out
     export IMAGES OUT
     sed -n '/^```sh$/,/^```$/p' "$YOKE_SOURCE/docs/sharding.md" | sed -e '/^```/d' -e "s|^yoke |\"\$YOKE\" |" >"$out/page.sh"
-    [ "$(grep -c '"$YOKE"' "$out/page.sh")" = 4 ] || { cat "$out/page.sh"; return 1; }
+    [ "$(grep -c '"$YOKE"' "$out/page.sh")" = 5 ] || { cat "$out/page.sh"; return 1; }
     YOKE=$yoke sh -e "$out/page.sh" >"$out/said" 2>"$out/err" || { cat "$out/err"; return 1; }
 }
 ok "the commands of docs/sharding.md" page
@@ -21,11 +21,15 @@ two() { # two OUT OPTION...
 }
 same() { cmp "$out/$1/model.safetensors" "$out/$2/model.safetensors"; }
 
-stage_two() {
-    printf '{"zero_optimization": {"stage": 2, "reduce_bucket_size": 16384}, "gradient_clipping": 1.0}' >"$out/two.json"
-    two "$out/whole" --max-grad-norm 1 && two "$out/two" --deepspeed "$out/two.json" && same whole two
+stage_of_file() {
+    two "$out/whole" --max-grad-norm 1 || return 1
+    for stage in 2 3; do
+        printf '{"zero_optimization": {"stage": %s, "reduce_bucket_size": 16384}, "gradient_clipping": 1.0}' $stage >"$out/file.json"
+        two "$out/stage$stage" --deepspeed "$out/file.json" && same whole "stage$stage" || return 1
+    done
+    grep -q 'read one copy of the parameters of their host: nothing is left to slice' "$out/stage3.err"
 }
-ok "a DeepSpeed file of stage 2 trains, with the bits of stage 1" stage_two
+ok "a DeepSpeed file of stage 2 or 3 trains, with the bits of stage 1" stage_of_file
 
 stages() { # each way
     two "$out/a" --shard state --max-grad-norm 1 --max-steps 30 --save-steps 10 && same whole a || return 1

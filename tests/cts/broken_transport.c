@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "tests/support/loopback.h"
+#include "transport/transport_op.h"
 
 typedef struct wrapped {
     yk_tr_op *inner; /* NULL: it is not the loopback's (yet) */
@@ -32,6 +33,13 @@ static bool fault_is(const char *name)
 {
     const char *fault = getenv("YOKE_TEST_FAULT");
     return fault && !strcmp(fault, name);
+}
+
+/* The number of the message that the fault meets, instead of `preset`. */
+static uint32_t fault_at(uint32_t preset)
+{
+    const char *at = getenv("YOKE_TEST_FAULT_AT");
+    return at ? (uint32_t)strtoul(at, NULL, 10) : preset;
 }
 
 static void sleep_forever(void)
@@ -92,11 +100,27 @@ static yk_status recv_inner(wrapped *w, yk_tr_error *error)
     return loopback_transport()->recv(w->tr, w->peer, tag, &w->range, &w->inner, error);
 }
 
+/* True for each fifth message, or for one alone. */
+static bool is_reordered(uint32_t number)
+{
+    return getenv("YOKE_TEST_FAULT_AT") ? number == fault_at(0) : number % 5 == 3;
+}
+
+/* The bytes of a send that is done before it begins: the caller may change its own. */
+static void keep_bytes(wrapped *w)
+{
+    void *bytes = malloc(w->range.bytes + 1);
+    memcpy(bytes, w->range.mem ? w->range.mem->data + w->range.offset : w->range.data, w->range.bytes);
+    w->range = (yk_tr_range){.data = bytes, .bytes = w->range.bytes};
+}
+
 /* What was held back goes after the one that was given meanwhile. */
 static yk_status give_reordered(wrapped *w, uint32_t number, yk_status (*give)(wrapped *, yk_tr_error *), yk_tr_error *error)
 {
     yk_status s;
-    if (number % 5 == 3) {
+    if (is_reordered(number)) {
+        if (w->is_send)
+            keep_bytes(w);
         held = w;
         return YK_OK;
     }
@@ -123,7 +147,7 @@ static yk_status send_wrapped(yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr
     wrapped *w = wrap_op(t, peer, tag, from);
     yk_status s;
     w->is_send = true;
-    if ((fault_is("LOSE") && number == 10) ||
+    if ((fault_is("LOSE") && number == fault_at(10)) ||
         (fault_is("UNASKED") && number > 1000 + __atomic_load_n(&receives, __ATOMIC_RELAXED)))
         s = YK_OK;
     else if (fault_is("LATE"))
@@ -131,7 +155,7 @@ static yk_status send_wrapped(yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr
     else if (fault_is("REORDER"))
         s = give_reordered(w, number, send_inner, error);
     else
-        s = fault_is("DUPLICATE") && number == 0 ? send_twice(w, error) : send_inner(w, error);
+        s = fault_is("DUPLICATE") && number == fault_at(0) ? send_twice(w, error) : send_inner(w, error);
     if (s)
         free(w->lost), free(w);
     else
@@ -175,12 +199,12 @@ static yk_status progress_wrapped(yk_tr *t, int timeout_ms, uint64_t *events, yk
 static void spoil_received(const wrapped *w, uint64_t *bytes)
 {
     static uint32_t long_ones;
-    uint8_t *data = w->range.mem ? NULL : w->range.data;
+    uint8_t *data = w->range.mem ? w->range.mem->data + w->range.offset : w->range.data;
     if (w->is_send || !bytes || !data)
         return;
     if (fault_is("CORRUPT") && *bytes)
         data[*bytes / 2] ^= 1;
-    if (fault_is("RARE_BIT") && *bytes > 4096 && ++long_ones % 5000 == 0)
+    if (fault_is("RARE_BIT") && *bytes > 4096 && ++long_ones % fault_at(5000) == 0)
         data[*bytes / 2] ^= 4;
     if (fault_is("CUT") && *bytes > 16u << 20)
         memset(data + (16u << 20), 0, *bytes - (16u << 20));

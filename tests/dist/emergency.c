@@ -17,6 +17,7 @@
 
 #include "core/job/job.h"
 #include "core/run/engine.h"
+#include "tests/support/own_roles.h"
 #include "tests/support/ranks.h"
 
 enum { ROWS = 6, STEPS = 7, WIDTH = 64, HIDDEN = 1500, CLASSES = 64, VICTIM = 1, LAST = 5 };
@@ -60,12 +61,12 @@ static bool is_single; /* the victim trains, and the others are excluded, from t
 static void set_roles(yk_job *job)
 {
     yk_error err = YK_ERROR_INIT;
-    yk__roles roles = *yk__engine_roles(job->engine);
+    own_roles roles = own_roles_of(job->engine, yk_world_size(job));
     for (uint32_t r = 0; r < yk_world_size(job); r++) {
         roles.member[r] = r == VICTIM;
         roles.owns[r] = r == VICTIM ? 1.0 : 0.0;
     }
-    if (yk__engine_set_roles(job->engine, &roles, &err))
+    if (own_roles_set(job->engine, &roles, &err))
         yk_fail(job, err.status, err.text);
 }
 

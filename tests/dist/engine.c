@@ -13,6 +13,7 @@
 
 #include "tests/dist/net.h"
 #include "tests/dist/own_way.h"
+#include "tests/support/own_roles.h"
 #include "tests/support/refplugin.h"
 #include "tests/support/run.h"
 
@@ -149,14 +150,16 @@ typedef struct own_rows {
     const yk__way *way;
     const yk__home *home;
     const yk__action_row *action;
-    bool scatters;
+    bool scatters, slices, stay;
+    uint32_t ahead;
 } own_rows;
 
 static yk_status train_by(rig *r, yk__device *dev, yk__group *group, own_rows own, float p[N_PARAM][IN * MID], double *norm,
                           yk_error *err)
 {
     const yk__engine_config c = {
-        .precision = YK_F32, .bucket_bytes = 4096, .way = own.way, .home = own.home, .action = own.action, .scatters = own.scatters};
+        .precision = YK_F32, .bucket_bytes = 4096, .way = own.way, .home = own.home, .action = own.action,
+        .scatters = own.scatters, .slices = own.slices, .slices_by_host = true, .pulls_stay = own.stay, .pulls_ahead = own.ahead};
     if (!net_setup(r, dev, group, &c, YK_OPT_ADAM, err) && !rig_train(r, YK_OPT_ADAM, norm, err))
         for (int i = 0; i < N_PARAM && !err->status; i++)
             yk__engine_param_read(r->e, r->number[i], p[i], err);
@@ -203,19 +206,20 @@ static yk_status run_ways(yk__group *group, yk_error *err)
 static yk_status last_takes_part(rig *r, bool part, yk_error *err)
 {
     const uint32_t last = yk__group_size(r->group) - 1, me = yk__group_rank(r->group);
-    yk__roles roles = *yk__engine_roles(r->e);
+    own_roles roles = own_roles_of(r->e, last + 1);
     roles.member[last] = part;
     roles.owns[last] = part;
     r->begin = part ? first_row(me, last + 1, false) : me == last ? 0 : ROWS * (int64_t)me / (int64_t)last;
     r->end = part ? first_row(me + 1, last + 1, false) : me == last ? 0 : ROWS * (int64_t)(me + 1) / (int64_t)last;
-    return yk__engine_set_roles(r->e, &roles, err);
+    return own_roles_set(r->e, &roles, err);
 }
 
 /* A rank that is excluded for one window counts fewer pieces than the members do. Also reads gradients after they moved. */
-static yk_status train_excluded(rig *r, yk__device *dev, yk__group *group, bool scatters, float p[N_PARAM][IN * MID], double *norm,
+static yk_status train_excluded(rig *r, yk__device *dev, yk__group *group, own_rows own, float p[N_PARAM][IN * MID], double *norm,
                                 yk_error *err)
 {
-    const yk__engine_config c = {.precision = YK_F32, .bucket_bytes = 4096, .scatters = scatters};
+    const yk__engine_config c = {.precision = YK_F32, .bucket_bytes = 4096, .scatters = own.scatters, .slices = own.slices,
+        .slices_by_host = true};
     float h[2][YK_HYPER_COUNT], grad[IN * MID];
     yk__updated u;
     net_setup(r, dev, group, &c, YK_OPT_ADAM, err);
@@ -246,8 +250,18 @@ static yk_status run_slices(yk__group *group, yk_error *err)
     if (!ref_open(&dev, err) && !train_by(&r, dev, group, (own_rows){0}, table, norm[0], err) &&
         !train_by(&r, dev, group, (own_rows){.scatters = true}, own, norm[1], err))
         compare_runs(table, own, norm, err);
-    if (!err->status && !train_excluded(&r, dev, group, false, table, norm[0], err) &&
-        !train_excluded(&r, dev, group, true, own, norm[1], err))
+    for (uint32_t way = 0; way < 4 && !err->status; way++) {
+        const own_rows sliced = {.action = &own_pull, .scatters = true, .slices = true, .stay = way & 1, .ahead = way / 2};
+        if (!train_by(&r, dev, group, sliced, own, norm[1], err))
+            compare_runs(table, own, norm, err);
+    }
+    if (!err->status && me % 2 && !own_pull_poisons)
+        yk__fail(err, YK_E_INTERNAL, "no lane was free: nothing was pulled");
+    if (!err->status && train_excluded(&r, dev, group, (own_rows){0}, table, norm[0], err))
+        return err->status;
+    if (!err->status && !train_excluded(&r, dev, group, (own_rows){.scatters = true}, own, norm[1], err))
+        compare_runs(table, own, norm, err);
+    if (!err->status && !train_excluded(&r, dev, group, (own_rows){.scatters = true, .slices = true}, own, norm[1], err))
         compare_runs(table, own, norm, err);
     yk__device_close(dev);
     return err->status;

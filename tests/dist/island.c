@@ -16,6 +16,7 @@
 #include "tests/dist/net.h"
 #include "tests/support/fakes.h"
 #include "tests/support/hosts.h"
+#include "tests/support/own_roles.h"
 #include "tests/support/run.h"
 
 enum { WINDOWS = 8, FIRST = 3, LAST = 5, WATCHDOG_S = 100, BUCKET_BYTES = 4096 };
@@ -54,10 +55,10 @@ static bool window_rests(int window)
 /* The resting rank is excluded, or a member that owns its part. */
 static yk_status set_member(rig *r, uint32_t resting, bool is_member, yk_error *err)
 {
-    yk__roles roles = *yk__engine_roles(r->e);
+    own_roles roles = own_roles_of(r->e, yk__group_size(r->group));
     roles.member[resting] = is_member;
     roles.owns[resting] = is_member;
-    return yk__engine_set_roles(r->e, &roles, err);
+    return own_roles_set(r->e, &roles, err);
 }
 
 static void share_rows(rig *r, uint32_t resting, bool rest)

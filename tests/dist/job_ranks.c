@@ -12,6 +12,7 @@
 #include <yoke/yoke.h> /* before core/job/job.h: calls record their line here */
 
 #include "core/job/job.h"
+#include "tests/support/own_roles.h"
 #include "tests/support/ranks.h"
 #include "tests/support/sanitize.h"
 
@@ -63,12 +64,12 @@ static void share_among_others(yk_job *job, int *first, int *n)
 static void set_roles(yk_job *job, int s)
 {
     yk_error err = YK_ERROR_INIT;
-    yk__roles roles = *yk__engine_roles(job->engine);
+    own_roles roles = own_roles_of(job->engine, yk_world_size(job));
     if (resting < 0)
         return;
     roles.member[resting] = !micro_rests(s);
     roles.owns[resting] = micro_rests(s) ? 0.0 : 2.0;
-    if (yk__engine_set_roles(job->engine, &roles, &err))
+    if (own_roles_set(job->engine, &roles, &err))
         yk_fail(job, err.status, err.text);
 }
 

@@ -2,9 +2,12 @@
 /*
  * A way to exchange that core/run does not know: every member sends every member all of its gradients, and adds its slices up in the order
  * of ranks. It has one column; the others are those of the ways behind it. And a home: the values begin PREFIX elements into their buffer.
- * And a kind of action: a bucket of gradients is read back from the device when it is complete, and the program waits for that.
+ * And a kind of action: a bucket of gradients is read back from the device when it is complete, and the program waits for that. And
+ * another: before each pull of parameters, what the lanes held is overwritten if no segment is to read it.
  */
 #include "tests/dist/own_way.h"
+
+#include <string.h>
 
 #include "core/base/mem.h"
 
@@ -103,3 +106,37 @@ static yk_status own_action_wait(yk__exec *exec, yk__prog *p, const yk__action *
 }
 
 const yk__action_row own_action = {YK__ACTION_REDUCE_SCATTER, "a bucket, at once", own_action_start, own_action_wait};
+
+/* ---- Pulls into poisoned lanes ---- */
+
+uint32_t own_pull_poisons;
+
+static bool is_live(const yk__plan *plan, uint32_t lane, uint32_t segment)
+{
+    for (uint32_t i = 0; i < plan->n_pull; i++)
+        if (plan->pull[i].lane == lane && plan->pull[i].start <= segment && segment <= plan->pull[i].end)
+            return true;
+    return false;
+}
+
+static yk_status poison_lane(yk__exec *exec, uint32_t lane, yk_error *err)
+{
+    static uint32_t poison[4096];
+    const yk__lane_buffer *to = &exec->instance.pulls.lane[lane];
+    memset(poison, 0xff, sizeof poison); /* not a number */
+    for (uint64_t at = 0; at < to->bytes && !err->status; at += sizeof poison)
+        yk__queue_put(exec->queue, to->buffer, at, poison, to->bytes - at < sizeof poison ? to->bytes - at : sizeof poison, err);
+    own_pull_poisons++;
+    return err->status;
+}
+
+static yk_status own_pull_start(yk__exec *exec, yk__prog *p, const yk__action *a, yk_error *err)
+{
+    const yk__pull *pull = &p->plan->pull[a->target];
+    for (uint32_t lane = 0; lane < p->plan->pull_lanes.n; lane++)
+        if ((lane == pull->lane || !is_live(p->plan, lane, pull->start)) && poison_lane(exec, lane, err))
+            return err->status;
+    return yk__action_row_of(a->kind, NULL)->start(exec, p, a, err);
+}
+
+const yk__action_row own_pull = {YK__ACTION_PULL, "a pull to a poisoned lane", own_pull_start, NULL};

@@ -9,5 +9,7 @@ extern const yk__home own_home; /* for yk__engine_config.home: behind memory of 
 extern uint32_t own_way_sums; /* buckets that it has added up */
 extern const yk__action_row own_action; /* for yk__engine_config.action: the program waits for complete buckets of gradients */
 extern uint32_t own_action_starts, own_action_waits;
+extern const yk__action_row own_pull; /* the same: pulls of parameters in slices, with all lanes poisoned that hold nothing live */
+extern uint32_t own_pull_poisons;
 
 #endif

@@ -14,6 +14,7 @@
 #include "core/run/engine.h"
 #include "tests/dist/net.h"
 #include "tests/support/loopback.h"
+#include "tests/support/own_roles.h"
 #include "tests/support/ranks.h"
 #include "tests/support/refplugin.h"
 #include "tests/support/sanitize.h"
@@ -85,14 +86,14 @@ static void share_rows(rig *r, int window)
 static yk_status apply_change(rig *r, const change *c, yk_error *err)
 {
     const uint32_t ranks = yk__group_size(r->group);
-    yk__roles roles = *yk__engine_roles(r->e);
+    own_roles roles = own_roles_of(r->e, ranks);
     for (uint32_t i = 0; i < ranks; i++) {
         const uint32_t place = place_of(i, ranks);
         const bool last = place + 1 == ranks;
         roles.member[i] = c->all || !last;
         roles.owns[i] = roles.member[i] ? c->owns[last ? 2 : place] : 0.0;
     }
-    return yk__engine_set_roles(r->e, &roles, err);
+    return own_roles_set(r->e, &roles, err);
 }
 
 static yk_status run_window(rig *r, int w, bool half, result *out, yk_error *err)
@@ -267,10 +268,10 @@ static yk_status run_plans(yk__group *g, const char *what, yk_error *err)
 static yk_status exclude_last(rig *r, yk_error *err)
 {
     const uint32_t last = yk__group_size(r->group) - 1;
-    yk__roles roles = *yk__engine_roles(r->e);
+    own_roles roles = own_roles_of(r->e, last + 1);
     roles.member[last] = false;
     roles.owns[last] = 0.0;
-    return yk__engine_set_roles(r->e, &roles, err);
+    return own_roles_set(r->e, &roles, err);
 }
 
 /* Only one rank's slice holds the gradient that is not finite; all name it, every time. excludes: of two ranks one is excluded. */

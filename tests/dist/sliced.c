@@ -3,11 +3,12 @@
  * Gradients in slices (yk_config.shard "gradients") give the bits of whole gradients if a window has one micro batch: over shared memory
  * and messages, with a tied table of several pieces, a batch norm over all ranks, a frozen parameter and one that no step uses; through
  * skipped steps, from a checkpoint of the other stage, with uneven shares, and with ranks that have no rows. Several micro batches differ
- * by rounding.
+ * by rounding. So do parameters in slices ("params"), on cards of the driver without a GPU (tests/fakes) beside a processor.
  *
  * Without a launcher this is the test; as a rank it trains: MODE FOLDER.
  */
 #include <math.h>
+#include <stdlib.h>
 #include <yoke/yoke.h>
 
 #include "tests/support/ranks.h"
@@ -15,6 +16,7 @@
 enum { ROWS = 24, IN = 64, WORDS = 700, RANKS = 3, STEPS = 12, SAVED = 5, LOADED = 8, SAID = 4096 };
 
 #define DEVICES "cpu:0! cpu:0! cpu:0!"
+#define CARDS "cpu:0! cuda:0! cuda:1!"
 #define SKIPPING 0x1p24 /* a loss scale that is too large for the first steps in fp16 */
 
 typedef struct numbers {
@@ -101,7 +103,10 @@ static int rank_main(const char *mode, const char *folder)
                                        .hash_every = 1,
                                        .accumulate = strstr(mode, "several") ? 3 : 1,
                                        .shares = strstr(mode, "uneven") ? "5:1:2" : "equal",
-                                       .shard = strstr(mode, "whole") ? "state" : "gradients",
+                                       .shard = strstr(mode, "whole") ? "state" : strstr(mode, "pulled") ? "params" : "gradients",
+                                       .shard_within = strstr(mode, "pulled") ? "host" : NULL,
+                                       .gathered_stay = strstr(mode, "pulled-stay"),
+                                       .keep_whole = strstr(mode, "pulled") ? 1 : 0,
                                        .precision = strstr(mode, "fp16") ? YK_F16 : strstr(mode, "bf16") ? YK_BF16 : YK_F32,
                                        .scale = {.init = SKIPPING, .interval = 8}});
     static float grad[WORDS * IN];
@@ -126,13 +131,13 @@ static int rank_main(const char *mode, const char *folder)
 /* ---- Tests -------------------------------------------------------------------------------------------------------- */
 
 /* The same on all ranks. */
-static numbers train_ranks(const char *transport, const char *mode)
+static numbers train_on(const char *devices, const char *transport, const char *mode)
 {
     char said[SAID];
     numbers first, other;
     setenv("YOKE_TRANSPORT", transport, 1);
     setenv("YOKE_BUCKET_BYTES", "65536", 1); /* the table has three pieces */
-    ck_assert_msg(ranks_run(DEVICES, mode, said, sizeof said) == 0, "%s, %s: %s", transport, mode, said);
+    ck_assert_msg(ranks_run(devices, mode, said, sizeof said) == 0, "%s, %s: %s", transport, mode, said);
     unsetenv("YOKE_TRANSPORT");
     unsetenv("YOKE_BUCKET_BYTES");
     ranks_read(mode, 0, &first, sizeof first);
@@ -142,6 +147,11 @@ static numbers train_ranks(const char *transport, const char *mode)
                       mode, r);
     }
     return first;
+}
+
+static numbers train_ranks(const char *transport, const char *mode)
+{
+    return train_on(DEVICES, transport, mode);
 }
 
 static void expect_same(const numbers *a, const numbers *b, const char *what)
@@ -174,6 +184,35 @@ START_TEST(slices_change_no_bit)
 }
 END_TEST
 
+#ifdef __x86_64__
+/* Sets the library of the fake driver that serves one purpose. */
+static void use_fake(const char *variable, const char *library)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s/tests/fakes/.libs/%s", getenv("YOKE_BUILD"), library);
+    setenv(variable, path, 1);
+}
+
+START_TEST(parameters_in_slices_change_no_bit)
+{
+    static const char *const names[] = {"fp32", "bf16", "fp16", "fp32-uneven", "fp32-empty"};
+    const char *name = names[_i], *transport = transports[_i % 2];
+    char whole[64], pulled[64], resumed[64];
+    use_fake("YOKE_CUDA_DRIVER", "fake_cuda.so");
+    use_fake("YOKE_CUDA_NVRTC", "fake_nvrtc.so");
+    use_fake("YOKE_CUDA_NCCL", "fake_nccl.so");
+    snprintf(whole, sizeof whole, "%s-whole", name);
+    snprintf(pulled, sizeof pulled, _i % 2 ? "%s-pulled-stay" : "%s-pulled", name);
+    snprintf(resumed, sizeof resumed, "%s-pulled-resumed", name);
+    ranks_folder_make();
+    const numbers a = train_on(CARDS, transport, whole), c = train_on(CARDS, transport, resumed), b = train_on(CARDS, transport, pulled);
+    expect_same(&a, &b, name);
+    ck_assert_uint_eq(a.hash, c.hash);
+    ranks_folder_remove();
+}
+END_TEST
+#endif
+
 START_TEST(several_micro_batches_differ_by_rounding)
 {
     ranks_folder_make();
@@ -192,6 +231,9 @@ int main(int argc, char **argv)
     TCase *t = tcase_create("sliced");
     tcase_add_loop_test(t, slices_change_no_bit, 0, 10);
     tcase_add_loop_test(t, several_micro_batches_differ_by_rounding, 0, 2);
+#ifdef __x86_64__
+    tcase_add_loop_test(t, parameters_in_slices_change_no_bit, 0, 5);
+#endif
     tcase_set_timeout(t, 120);
     return suite_run("sliced", t);
 }

@@ -25,6 +25,7 @@
 #include "core/job/job.h"
 #include "core/run/engine.h"
 #include "tests/support/hosts.h"
+#include "tests/support/own_roles.h"
 #include "tests/support/run.h"
 #ifdef HAVE_SODIUM
 #include "transport/sock/sock.h"
@@ -511,24 +512,23 @@ static int run_scaled(uint32_t factors)
     return print_pair(hash);
 }
 
-static void set_roles(training *t, bool both, double first, double second)
+static void set_roles(training *t, const own_roles *roles)
 {
     yk_error err = YK_ERROR_INIT;
-    yk__roles roles = {.member = {true, both}, .owns = {first, second}};
-    if (yk_ok(t->job) && yk__engine_set_roles(t->job->engine, &roles, &err))
+    if (yk_ok(t->job) && own_roles_set(t->job->engine, roles, &err))
         yk_fail(t->job, err.status, err.text);
 }
 
 static void set_members(training *t, bool both)
 {
-    set_roles(t, both, 1, 0);
+    set_roles(t, &(own_roles){.member = {true, both}, .owns = {1, 0}});
 }
 
 /* Prints the hash of a training of a rate that bf16 has no digits for, in which rank 1 owns more, less and nothing and is excluded, and
  * of one that gathers the whole parameters by hand before each such change, as for a checkpoint. */
 static int run_moved(void)
 {
-    static const yk__roles roles[] = {{{true, true}, {3, 1}}, {{true, true}, {1, 2}}, {{true, false}, {1, 0}}, {{true, true}, {1, 1}}};
+    static const own_roles roles[] = {{{true, true}, {3, 1}}, {{true, true}, {1, 2}}, {{true, false}, {1, 0}}, {{true, true}, {1, 1}}};
     uint64_t hash[2];
     for (int by_hand = 0; by_hand < 2; by_hand++) {
         training t = training_open(1e-5, 0, (yk_init){YK_INIT_UNIFORM, 0.5f, 1.0f});
@@ -540,7 +540,7 @@ static int run_moved(void)
             step += 3;
             if (by_hand && yk__engine_whole(t.job->engine, &err))
                 yk_fail(t.job, err.status, err.text);
-            set_roles(&t, roles[i].member[1], roles[i].owns[0], roles[i].owns[1]);
+            set_roles(&t, &roles[i]);
         }
         if (training_hash(&t, &hash[by_hand]))
             return 3;

@@ -11,6 +11,7 @@
 #include "core/group/transport_choice.h"
 #include "core/job/job.h"
 #include "tests/support/loopback.h"
+#include "tests/support/own_roles.h"
 #include "tests/support/ranks.h"
 
 enum { ROWS = 6, STEPS = 7, SAVED = 4, CLASSES = 4, WIDTH = 16, TOKENS = 5, WORDS = 11, SIDE = 6, PARAMS = 10, SAID = 4096 };
@@ -126,17 +127,17 @@ static void set_roles(yk_job *job, int s)
 {
     static const double owns[2][3] = {{3, 0, 1}, {1, 2, 5}};
     yk_error err = YK_ERROR_INIT;
-    yk__roles roles;
+    own_roles roles;
     const uint32_t last = yk_world_size(job) - 1;
     if (!yk_ok(job))
         return;
-    roles = *yk__engine_roles(job->engine);
+    roles = own_roles_of(job->engine, last + 1);
     for (uint32_t r = 0; r <= last && s > 1; r++)
         roles.owns[r] = owns[s % 2][r];
     roles.member[last] = !step_excludes(s);
     if (step_excludes(s))
         roles.owns[last] = 0;
-    if (yk__engine_set_roles(job->engine, &roles, &err))
+    if (own_roles_set(job->engine, &roles, &err))
         yk_fail(job, err.status, err.text);
 }
 

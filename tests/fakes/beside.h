@@ -3,15 +3,10 @@
 #ifndef YOKE_TESTS_FAKES_BESIDE_H
 #define YOKE_TESTS_FAKES_BESIDE_H
 
+#include "tests/support/sanitize.h" /* TEST_LOOPS */
+
 /* *to, a pointer to a function, gets a symbol of the driver; a missing one ends the process. */
 void fake_driver_symbol(const char *symbol, void *to);
 unsigned long long fake_number(const char *variable); /* value in the environment; 0 if unset */
-
-/* Before a function of loops over numbers: */
-#if defined(__GNUC__) && !defined(__clang__) /* sanitizers need not see it, and would slow it */
-#define FAKE_LOOPS __attribute__((optimize("O3"), no_sanitize("address", "undefined")))
-#else
-#define FAKE_LOOPS
-#endif
 
 #endif

@@ -477,7 +477,7 @@ static void value_store(char *to, int64_t type, int64_t i, float f)
 }
 
 /* op(x), element (i, k) at [k * rows + i]. */
-FAKE_LOOPS static float *operand_load(const problem *p, int which, const char *x, int64_t rows, int64_t cols, int64_t z)
+TEST_LOOPS static float *operand_load(const problem *p, int which, const char *x, int64_t rows, int64_t cols, int64_t z)
 {
     float *own = malloc((size_t)(rows * cols) * sizeof *own);
     const int64_t from = z * p->stride[which], line = p->line[which];
@@ -490,13 +490,26 @@ FAKE_LOOPS static float *operand_load(const problem *p, int which, const char *x
     return own;
 }
 
-/* sum[i] of terms from..to of column j; a and b as operand_load leaves them. */
-FAKE_LOOPS static void column_sum(const problem *p, const float *a, const float *b, int64_t j, int64_t from, int64_t to, float *sum)
+/* sum[i] of terms from..to of column j, added one after the other; a and b as operand_load leaves them. Eight terms at a time stay in
+ * registers: the sums are stored once for them. */
+TEST_LOOPS static void column_sum(const problem *p, const float *a, const float *b, int64_t j, int64_t from, int64_t to,
+                                  float *restrict sum)
 {
-    memset(sum, 0, (size_t)p->rows * sizeof *sum);
-    for (int64_t k = from; k < to; k++)
-        for (int64_t i = 0; i < p->rows; i++)
-            sum[i] += a[k * p->rows + i] * b[j * p->terms + k];
+    enum { TERMS = 8 };
+    const int64_t rows = p->rows;
+    const float *by = b + j * p->terms;
+    int64_t k = from;
+    memset(sum, 0, (size_t)rows * sizeof *sum);
+    for (; k + TERMS <= to; k += TERMS)
+        for (int64_t i = 0; i < rows; i++) {
+            float s = sum[i];
+            for (int64_t t = 0; t < TERMS; t++)
+                s += a[(k + t) * rows + i] * by[k + t];
+            sum[i] = s;
+        }
+    for (; k < to; k++)
+        for (int64_t i = 0; i < rows; i++)
+            sum[i] += a[k * rows + i] * by[k];
 }
 
 static float gelu_value(float x)

@@ -99,7 +99,7 @@ static float number_tf32(float f)
     return f;
 }
 
-FAKE_LOOPS static float *numbers_load(const fake_tensor *t, char *memory, bool rounds)
+TEST_LOOPS static float *numbers_load(const fake_tensor *t, char *memory, bool rounds)
 {
     const int64_t n = count_of(t);
     float *x = malloc((size_t)n * sizeof *x);
@@ -111,7 +111,7 @@ FAKE_LOOPS static float *numbers_load(const fake_tensor *t, char *memory, bool r
     return x;
 }
 
-FAKE_LOOPS static void numbers_store(const fake_tensor *t, char *memory, const float *x)
+TEST_LOOPS static void numbers_store(const fake_tensor *t, char *memory, const float *x)
 {
     const int64_t n = count_of(t);
     for (int64_t i = 0; i < n; i++)
@@ -119,7 +119,7 @@ FAKE_LOOPS static void numbers_store(const fake_tensor *t, char *memory, const f
 }
 
 /* A tap of a filter over the planes that it is between; one of x, w, y is added to. */
-FAKE_LOOPS static void tap_run(const conv *c, float *x, float *w, float *y, int64_t tap_row, int64_t tap_col)
+TEST_LOOPS static void tap_run(const conv *c, float *x, float *w, float *y, int64_t tap_row, int64_t tap_col)
 {
     const fake_conv *of = &c->step->conv;
     const int64_t height = c->x->dim[2], width = c->x->dim[3], cols = c->y->dim[3];

@@ -192,7 +192,7 @@ static int64_t head_count(const fake_tensor *t)
 }
 
 /* Between memory and a head's numbers. */
-FAKE_LOOPS static void head_move(const fake_tensor *t, char *memory, float *x, int64_t batch, int64_t head, bool store)
+TEST_LOOPS static void head_move(const fake_tensor *t, char *memory, float *x, int64_t batch, int64_t head, bool store)
 {
     const int64_t from = batch * t->stride[0] + head * t->stride[1];
     for (int64_t i = 0; i < t->dim[2]; i++)
@@ -205,7 +205,7 @@ FAKE_LOOPS static void head_move(const fake_tensor *t, char *memory, float *x, i
         }
 }
 
-FAKE_LOOPS static void matmul_run(const fake_tensor *ta, const float *a, const fake_tensor *tb, const float *b, float *c)
+TEST_LOOPS static void matmul_run(const fake_tensor *ta, const float *a, const fake_tensor *tb, const float *b, float *c)
 {
     const int64_t rows = ta->dim[2], terms = ta->dim[3], cols = tb->dim[3];
     memset(c, 0, (size_t)(rows * cols) * sizeof *c);
@@ -215,7 +215,7 @@ FAKE_LOOPS static void matmul_run(const fake_tensor *ta, const float *a, const f
                 c[i * cols + j] += a[i * terms + k] * b[k * cols + j];
 }
 
-FAKE_LOOPS static void reduction_run(int mode, const fake_tensor *tx, const float *x, float *y)
+TEST_LOOPS static void reduction_run(int mode, const fake_tensor *tx, const float *x, float *y)
 {
     for (int64_t i = 0; i < tx->dim[2]; i++) {
         y[i] = mode == CUDNN_REDUCE_TENSOR_MAX ? -INFINITY : 0;
@@ -250,7 +250,7 @@ static float operand_at(const fake_dnn_graph *g, float *const *x, int which, int
     return x[which][(t->dim[2] == 1 ? 0 : i) * t->dim[3] + (t->dim[3] == 1 ? 0 : j)];
 }
 
-FAKE_LOOPS static void pointwise_run(const fake_dnn_graph *g, const fake_step *s, float *const *x)
+TEST_LOOPS static void pointwise_run(const fake_dnn_graph *g, const fake_step *s, float *const *x)
 {
     const fake_tensor *y = &g->tensor[s->out];
     for (int64_t i = 0; i < y->dim[2]; i++)
@@ -259,7 +259,7 @@ FAKE_LOOPS static void pointwise_run(const fake_dnn_graph *g, const fake_step *s
                                                            operand_at(g, x, s->in[2], i, j), (const int64_t[]){i, j});
 }
 
-FAKE_LOOPS static void step_run(const fake_dnn_graph *g, const fake_step *s, float *const *x)
+TEST_LOOPS static void step_run(const fake_dnn_graph *g, const fake_step *s, float *const *x)
 {
     const fake_tensor *in = &g->tensor[s->in[0]], *y = &g->tensor[s->out];
     if (s->kind == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR)

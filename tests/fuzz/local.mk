@@ -2,7 +2,8 @@
 # Readers of outside bytes, each for a moment; YOKE_FUZZ_SECONDS makes it longer.
 noinst_HEADERS += tests/fuzz/graph_input.h tests/fuzz/mutate.h
 if WITH_CHECK
-UNIT_TESTS += tests/fuzz/graph.test tests/fuzz/readers.test tests/fuzz/state.test
+UNIT_TESTS += tests/fuzz/described.test tests/fuzz/graph.test tests/fuzz/readers.test tests/fuzz/state.test
+tests_fuzz_described_test_SOURCES = tests/fuzz/described.c tools/plan/devices.c
 if WITH_SODIUM
 UNIT_TESTS += tests/fuzz/net.test tests/fuzz/sock.test
 endif

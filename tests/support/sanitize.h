@@ -21,4 +21,11 @@
 #define TEST_UNDER_TSAN 0
 #endif
 
+/* Loops of a test or a fake over arrays of its own: in full speed, not looked at by ASan and UBSan, as they take most of the time there. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define TEST_LOOPS __attribute__((optimize("O3"), no_sanitize("address", "undefined")))
+#else
+#define TEST_LOOPS
+#endif
+
 #endif

@@ -3,7 +3,8 @@
 if WITH_CHECK
 UNIT_TESTS += tests/unit/balance/balance.test tests/unit/balance/machines.test tests/unit/balance/policy.test \
 	tests/unit/balance/sets.test tests/unit/base/base.test \
-	tests/unit/base/cgroup.test tests/unit/coll/reduce.test tests/unit/coll/wire.test tests/unit/control/garbage.test \
+	tests/unit/base/cgroup.test tests/unit/coll/reduce.test tests/unit/coll/sealed.test tests/unit/coll/wire.test \
+	tests/unit/control/garbage.test \
 	tests/unit/control/job.test tests/unit/control/mirror.test tests/unit/control/origin.test tests/unit/cpu/chain.test \
 	tests/unit/cpu/gemm.test tests/unit/cpu/nets.test tests/unit/cpu/ops.test tests/unit/cpu/queue.test tests/unit/cpu/rows.test \
 	tests/unit/cuda/faults.test tests/unit/cuda/behind.test tests/unit/cuda/coll.test tests/unit/cuda/conv.test \
@@ -22,7 +23,7 @@ UNIT_TESTS += tests/unit/balance/balance.test tests/unit/balance/machines.test t
 	tests/unit/job/models.test tests/unit/job/pack.test tests/unit/job/precision.test tests/unit/job/refused.test \
 	tests/unit/job/reopened.test tests/unit/job/resume.test tests/unit/job/sampler.test tests/unit/kit/cache.test tests/unit/kit/coop.test \
 	tests/unit/kit/cpu_shape.test \
-	tests/unit/kit/gpu_shape.test tests/unit/kit/library.test tests/unit/kit/lower.test tests/unit/launch/hosts.test \
+	tests/unit/kit/gpu_shape.test tests/unit/kit/left.test tests/unit/kit/library.test tests/unit/kit/lower.test tests/unit/launch/hosts.test \
 	tests/unit/local/garbage.test
 if WITH_SODIUM
 UNIT_TESTS += tests/unit/net/frame.test tests/unit/net/hello.test tests/unit/net/link.test tests/unit/sock/open.test \

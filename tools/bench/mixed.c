@@ -4,15 +4,13 @@
 
 #include "tools/bench/mixed.h"
 
-#include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "core/control/start/origin.h"
+#include "tools/plan/child.h"
 
 enum { MOST_ROUNDS = 99, MOST_ARGS = 64 };
 
@@ -41,33 +39,6 @@ static void step_arguments(const yk__cli *cli, char *program, char *devices, cha
     argv[n] = NULL;
 }
 
-/* Runs argv and reads what it prints; -1 when it fails. */
-static int program_run(char **argv, char *out, size_t size)
-{
-    int pipes[2], status;
-    size_t used = 0;
-    ssize_t n;
-    pid_t pid;
-    if (pipe2(pipes, O_CLOEXEC))
-        return -1;
-    pid = fork();
-    if (pid == 0) {
-        dup2(pipes[1], STDOUT_FILENO);
-        close(pipes[0]);
-        close(pipes[1]);
-        execv(argv[0], argv);
-        _exit(127);
-    }
-    close(pipes[1]);
-    while (pid > 0 && used < size - 1 && (n = read(pipes[0], out + used, size - 1 - used)) > 0)
-        used += (size_t)n;
-    close(pipes[0]);
-    out[used] = 0;
-    if (pid < 0 || waitpid(pid, &status, 0) < 0 || !WIFEXITED(status) || WEXITSTATUS(status))
-        return -1;
-    return 0;
-}
-
 /* Samples per second of one run, at its least and at its median step. */
 typedef struct speed {
     double best, median;
@@ -79,7 +50,7 @@ static bool throughput_measure(const yk__cli *cli, char *program, char *devices,
     double least, median, wall, rate;
     json_t *o;
     step_arguments(cli, program, devices, argv);
-    if (program_run(argv, out, sizeof out))
+    if (child_run(argv, NULL, out, sizeof out))
         return false;
     o = json_loads(out, 0, NULL);
     least = json_number_value(json_object_get(o, "min_ms"));

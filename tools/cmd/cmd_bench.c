@@ -12,6 +12,7 @@
 #include "tools/bench/mixed.h"
 #include "tools/bench/peaks.h"
 #include "tools/bench/sample.h"
+#include "tools/plan/work.h"
 
 static const yk__cli_option options[] = {
     SAMPLE_OPTIONS,
@@ -97,6 +98,7 @@ static unsigned long long peak_rss(void)
 static void print_step(bench *b, double loss)
 {
     const double flops = sample_flops(&b->sample);
+    const work counted = work_count(b->sample.job);
     double least, median;
     qsort(b->step_ms, b->n_step, sizeof *b->step_ms, by_size);
     least = b->step_ms[0];
@@ -112,6 +114,8 @@ static void print_step(bench *b, double loss)
         printf(", \"settled_steps\": %u, \"settled_ms\": %.6g, \"late_samples_per_s\": %.6g", b->settled, b->settled_ms,
                1e3 * (double)b->sample.batch / b->late_ms);
         print_losses(b);
+        printf(", \"work\": ");
+        work_print((const double *)&counted);
         printf("}\n");
     } else {
         printf("least %.3f ms  median %.3f ms  %.1f samples/s  %.1f GFLOP/s  peak %.1f MiB (RSS %.1f)  first step %.1f ms\n", least,

@@ -2,10 +2,12 @@
 /* yoke estimate-memory: plans a training step like the run itself, without making, compiling or running anything. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tools/bench/sample.h"
 #include "tools/config/apply.h"
 #include "tools/config/config_shard.h"
+#include "tools/plan/work.h"
 #include "tools/train/spellings.h"
 #include "tools/train/train_options.h"
 
@@ -52,17 +54,35 @@ static const yk__cli_command command = {
     .n_spellings = sizeof spellings / sizeof spellings[0],
 };
 
-enum { FIELDS = 8 };
+enum { SIZES = 8, FIELDS = SIZES + WORK_FIELDS }; /* of a rank: bytes of memory, then work */
 
-static void memory_fields(const yk_memory *m, double v[FIELDS])
+static void rank_fields(const yk_job *job, double v[FIELDS])
 {
-    const uint64_t all[FIELDS] = {m->params, m->grads,  m->state, m->activations,
+    const work counted = work_count(job);
+    yk_memory now, *m = &now;
+    yk_memory_get(job, m);
+    const uint64_t all[SIZES] = {m->params, m->grads,  m->state, m->activations,
                                   m->scratch, m->inputs, m->peak,  m->shared};
-    for (int i = 0; i < FIELDS; i++)
+    for (int i = 0; i < SIZES; i++)
         v[i] = (double)all[i];
+    memcpy(v + SIZES, &counted, sizeof counted);
 }
 
-static void print_json(yk_job *job, const double *v)
+/* A device's facts for a plan, of all ranks on each rank. */
+typedef struct device_facts {
+    char model[sizeof((yk_device_caps *)0)->name];
+    uint64_t free;
+    bool host;
+} device_facts;
+
+static void facts_print(const device_facts *f)
+{
+    printf(", \"model\": ");
+    yk__json_text(f->model);
+    printf(", \"free\": %llu, \"host\": %s", (unsigned long long)f->free, f->host ? "true" : "false");
+}
+
+static void print_json(yk_job *job, const double *v, const device_facts *facts)
 {
     static const char *const names[] = {"parameter_bytes", "gradient_bytes", "state_bytes", "activation_bytes",
                                         "scratch_bytes",   "input_bytes",    "peak_bytes"};
@@ -70,11 +90,14 @@ static void print_json(yk_job *job, const double *v)
     for (uint32_t r = 0; r < yk_world_size(job); r++) {
         printf("%s{\"device\": ", r ? ", " : "");
         yk__json_text(yk_device_name(job, r));
-        for (int i = 0; i < FIELDS - 1; i++)
+        for (int i = 0; i < SIZES - 1; i++)
             printf(", \"%s\": %.0f", names[i], v[r * FIELDS + (uint32_t)i]);
+        facts_print(&facts[r]);
+        printf(", \"work\": ");
+        work_print(v + r * FIELDS + SIZES);
         printf("}");
     }
-    printf("], \"shared_bytes\": %.0f}\n", v[FIELDS - 1]);
+    printf("], \"shared_bytes\": %.0f}\n", v[SIZES - 1]);
 }
 
 static const char *bytes_text(double bytes, char *buf, size_t n)
@@ -95,33 +118,39 @@ static void print_table(yk_job *job, const double *v)
     printf("%-18s", "");
     for (uint32_t r = 0; r < yk_world_size(job); r++)
         printf(" %14.14s", yk_device_name(job, r));
-    for (int i = 0; i < FIELDS - 1; i++) {
+    for (int i = 0; i < SIZES - 1; i++) {
         printf("\n%-18s", names[i]);
         for (uint32_t r = 0; r < yk_world_size(job); r++)
             printf(" %14s", bytes_text(v[r * FIELDS + (uint32_t)i], text, sizeof text));
     }
     printf("\n");
     if (yk_world_size(job) > 1)
-        printf("%-18s %14s\n", "shared by all", bytes_text(v[FIELDS - 1], text, sizeof text));
+        printf("%-18s %14s\n", "shared by all", bytes_text(v[SIZES - 1], text, sizeof text));
 }
 
 static void estimate_report(sample *s)
 {
     const uint32_t world = yk_world_size(s->job);
     double *v = calloc((size_t)world * FIELDS, sizeof *v);
-    yk_memory m;
-    if (!v) {
+    device_facts *facts = calloc(world, sizeof *facts);
+    const yk_device_caps *caps = &s->job->device->caps;
+    device_facts own = {.free = caps->mem_free, .host = caps->flags & YK_CAP_CPU};
+    if (!v || !facts) {
         yk_fail(s->job, YK_E_MEM, "out of memory for the report");
+        free(v);
+        free(facts);
         return;
     }
-    yk_memory_get(s->job, &m);
-    memory_fields(&m, v + (size_t)yk_rank(s->job) * FIELDS);
+    snprintf(own.model, sizeof own.model, "%s", caps->name);
+    yk_gather(s->job, &own, sizeof own, facts);
+    rank_fields(s->job, v + (size_t)yk_rank(s->job) * FIELDS);
     yk_all_reduce_sum(s->job, v, world * FIELDS);
     if (yk_ok(s->job) && yk_is_main(s->job) && yk__cli_on(s->cli, "json"))
-        print_json(s->job, v);
+        print_json(s->job, v, facts);
     else if (yk_ok(s->job) && yk_is_main(s->job))
         print_table(s->job, v);
     free(v);
+    free(facts);
 }
 
 static const char *const average_rules[] = {"micro", "items", "rows"}; /* as yk_average */

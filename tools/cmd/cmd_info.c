@@ -30,6 +30,8 @@
 #include "core/device/transport_load.h"
 #include "core/launch/asking.h"
 #include "tools/cli.h"
+#include "tools/plan/describe.h"
+#include "tools/train/train.h"
 
 #ifdef __GLIBC__
 #define SYSTEM_LIBC gnu_get_libc_version()
@@ -41,16 +43,22 @@ static const yk__cli_option options[] = {
     {"kinds", NULL, NULL, "only the names of the plugins that have devices here", NULL},
     {"gpus", NULL, NULL, "only the number of devices that are not the host's cores", NULL},
     {"env", NULL, NULL, "the environment variables that are read: value, where it is from, default, meaning", NULL},
+    {"describe", NULL, NULL, "measure --devices, and print the file of them that yoke plan --device-file reads", NULL},
+    {"devices", "SPECS", NULL, "of --describe; default: cpu", "YOKE_DEVICES"},
+    {"precision", "P", "fp32", "of --describe: fp32, bf16, fp16 or fp8", NULL},
     {"json", NULL, NULL, "one JSON object", NULL},
 };
 
 static const yk__cli_command command = {
     .name = "info",
-    .usage = "[--env] [--json]",
+    .usage = "[--env|--describe] [--json]",
     .summary = "devices, plugins and libraries on this machine, and what was chosen and why",
     .text = "YOKE_PLUGIN_DIR names the folder of plugins (else it is the one beside the program, in a build tree or an installation\n"
             "that was moved, or that of the installation), YOKE_PLUGINS picks some of them by name or path, YOKE_CPU_ISA forces\n"
-            "an instruction set of the CPU plugin, YOKE_DEVICES selects what a job runs on; --env lists those of the core.",
+            "an instruction set of the CPU plugin, YOKE_DEVICES selects what a job runs on; --env lists those of the core.\n"
+            "\n"
+            "--describe runs short steps of small models on the devices, alone and together, and prints a JSON file for another\n"
+            "machine: memory in bytes, and seconds for each operation, byte, element and node. Its \"count\" may be raised by hand.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };
@@ -464,12 +472,33 @@ static int run_env(bool json)
     return yk__options_check(&err) ? yk__cli_usage(&command, "%s", err.text) : YK_EXIT_OK;
 }
 
+/* Measures the devices anew, and prints their file. */
+static int run_describe(const yk__cli *cli, char *program)
+{
+    static const char *const formats[] = {"fp32", "bf16", "fp16", "fp8"};
+    bool bad = false;
+    const int k = yk__cli_word(cli, "precision", formats, 4, &bad);
+    yk_error err = YK_ERROR_INIT;
+    devices d;
+    if (bad)
+        return YK_EXIT_USAGE;
+    if (describe_devices(&(describe_ask){program, yk__cli_text(cli, "devices"), formats[k], false, true}, &d, &err))
+        return yk__cli_usage(&command, "%s", err.text);
+    devices_write(&d, stdout);
+    devices_free(&d);
+    return YK_EXIT_OK;
+}
+
 int yk__cmd_info(int argc, char **argv)
 {
     yk__cli cli;
+    char **args = train_arguments(argc, argv), *program = args ? args[0] : argv[0];
     int code = yk__cli_parse(&command, argc, argv, &cli);
+    free(args);
     if (code >= 0)
         return code;
+    if (yk__cli_on(&cli, "describe"))
+        return run_describe(&cli, program);
     if (yk__cli_on(&cli, "env"))
         return run_env(yk__cli_on(&cli, "json"));
     return survey_run(&cli, yk__cli_on(&cli, "kinds")  ? print_kinds

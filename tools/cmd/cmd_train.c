@@ -170,6 +170,7 @@ static bool read_numbers(train_run *r, yk_config *config)
     read_strategies(r, &bad);
     read_data_options(cli, &bad);
     shard_read(cli, config, &bad);
+    r->plan = prediction_read(cli);
     return !bad && train_reports_read(cli);
 }
 

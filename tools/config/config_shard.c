@@ -36,6 +36,16 @@ static bool size_read(const yk__cli *cli, const char *name, const char *words)
            value_refuse(cli, name, value, *words ? "a whole number from 0 on, or its preset" : "a whole number from 0 on");
 }
 
+/* The value of one that size_read took. */
+static double size_value(const char *value)
+{
+    static const char units[] = "KMGT";
+    char *end;
+    const double v = yk__number_read(value, &end);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    return unit ? ldexp(v, 10 * (int)(unit - units + 1)) : v;
+}
+
 /* Parts by rank, which add up to 1. */
 static bool parts_read(const yk__cli *cli)
 {
@@ -194,7 +204,7 @@ static void idle_refuse(const yk__cli *cli, yk__stage_kind kind, bool *bad)
     static const char *const of_gradients[] = {"reduce", "tied-gradients"};
     char why[96];
     snprintf(why, sizeof why, "with --shard %s: parameters are whole on each rank", kind == YK__STAGE_STATE ? "state" : "gradients");
-    for (size_t i = 0; i < sizeof of_params / sizeof of_params[0]; i++)
+    for (size_t i = 0; i < sizeof of_params / sizeof of_params[0] && kind != YK__STAGE_PARAMS; i++)
         yk__cli_refuse_idle(cli, of_params[i], why, bad);
     for (size_t i = 0; i < sizeof of_gradients / sizeof of_gradients[0] && kind == YK__STAGE_STATE; i++)
         yk__cli_refuse_idle(cli, of_gradients[i], "with --shard state: gradients are whole on each rank", bad);
@@ -220,21 +230,44 @@ static bool gradients_refuse(const yk__cli *cli)
     return bad;
 }
 
-/* Options that ask a planner. */
+/* Fills in how --shard params brings parameters; false after a message about a form that is not built. */
+static bool params_take(const yk__cli *cli, const yk__stage *stage, yk_config *config)
+{
+    const char *unit = yk__cli_text(cli, "shard-unit"), *names = yk__cli_text(cli, "keep-whole-params");
+    const char *within = yk__cli_text(cli, "shard-within"), *again = yk__cli_text(cli, "reshard-after-forward");
+    const char *ahead = yk__cli_text(cli, "prefetch-units");
+    const double whole = size_value(yk__cli_text(cli, "keep-whole"));
+    bool good = true;
+    if (yk__word_find("auto", unit, strlen(unit)) < 0) {
+        yk__cli_usage(cli->command, "--shard-unit %s: not built yet: a unit is a bucket of parameters, of at most YOKE_BUCKET_BYTES", unit);
+        good = false;
+    }
+    if (names) {
+        yk__cli_usage(cli->command, "--keep-whole-params %s: not built yet: units stay whole by their size (--keep-whole)", names);
+        good = false;
+    }
+    config->shard_within = stage->within_host || yk__word_find("world|host", within, strlen(within)) == 1 ? "host" : "world";
+    config->gathered_stay = stage->stays || yk__word_find("on=true|off=false", again, strlen(again)) == 1;
+    config->prefetch_units = yk__word_find("auto", ahead, strlen(ahead)) == 0 ? 0 : (uint32_t)size_value(ahead);
+    config->keep_whole = whole < 1 ? 1 : (uint64_t)whole; /* 0 is the preset of yk_config */
+    return good;
+}
+
+/* Options that ask a planner. A described device is for a plan alone: a run takes devices that are there. */
 static bool plan_read(const yk__cli *cli)
 {
     const char *plan = yk__cli_text(cli, "plan"), *file = yk__cli_text(cli, "device-file");
+    char *end = NULL;
     bool good = true;
-    if (plan && yk__word_find("auto|none", plan, strlen(plan)) != 1) {
-        yk__cli_usage(cli->command, yk__word_find("auto", plan, strlen(plan)) ? "--plan %s: expected auto or none"
-                      : "--plan %s: not built yet: --shard state or gradients is for you to choose; yoke estimate-memory says what a "
-                      "step takes", plan);
+    if (plan && yk__word_find("auto|none", plan, strlen(plan)) < 0 &&
+        (!(yk__number_read(plan, &end) > 0) || end == plan || *end))
+        good = value_refuse(cli, "plan", plan, "auto, none, or the milliseconds of a step that yoke plan predicted");
+    if (file && access(file, R_OK)) {
+        yk__cli_usage(cli->command, "--device-file %s: there is no such file", file);
         good = false;
-    }
-    if (file) {
-        yk__cli_usage(cli->command, access(file, R_OK) ? "--device-file %s: there is no such file"
-                      : "--device-file %s: not built yet: steps are planned for devices that are there; YOKE_MEMORY_LIMIT gives another "
-                      "device's memory", file);
+    } else if (file && strcmp(cli->command->name, "plan")) {
+        yk__cli_usage(cli->command, "--device-file %s: a run takes devices that are there: yoke plan --device-file plans for described "
+                      "ones", file);
         good = false;
     }
     return good;
@@ -270,5 +303,6 @@ void shard_read(const yk__cli *cli, yk_config *config, bool *bad)
     config->shard = stage.word;
     idle_refuse(cli, stage.kind, bad);
     *bad = gradients_refuse(cli) || *bad;
+    *bad = (!*bad && stage.kind == YK__STAGE_PARAMS && !params_take(cli, &stage, config)) || *bad;
     *bad = !parts_refuse(cli) || *bad;
 }

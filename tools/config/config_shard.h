@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Training options for the part of a model that each rank holds, and its place; and for the scale of losses. Supported are --shard state,
- * by which the optimizer's state lies in slices over the ranks, and --shard gradients, by which gradients do, too. Every value is
- * read, and unsupported ones are refused by name.
+ * Training options for the part of a model that each rank holds, and its place; and for the scale of losses. --shard says which values lie
+ * in slices over the ranks: the optimizer's state, gradients, too, or parameters, too. Every value is read, and unsupported ones are
+ * refused by name.
  */
 #ifndef YOKE_TOOLS_CONFIG_CONFIG_SHARD_H
 #define YOKE_TOOLS_CONFIG_CONFIG_SHARD_H
@@ -25,20 +25,20 @@
         {"parallelism-config", "FILE|JSON", NULL, "Accelerate's ParallelismConfig", NULL},                                           \
         {"accelerator-config", "FILE|JSON", NULL, "Accelerate's AcceleratorConfig", NULL},                                           \
         {"shard", "state|gradients|params", "state",                                                                                 \
-         "in slices over the ranks: the optimizer's state; gradients, too; params: not built", NULL},                                    \
-        {"shard-within", "world|host", "world", "the ranks over which --shard params slices parameters", NULL},                      \
+         "in slices over the ranks: the optimizer's state; gradients, too; parameters, too", NULL},                                      \
+        {"shard-within", "world|host", "world", "--shard params: slices over all ranks, or all parameters on each host", NULL},      \
         {"shard-parts", "speed|memory|R,R..", "speed", "the measure for the size of a rank's slices", NULL},                         \
-        {"shard-unit", "auto|all|BYTES", "auto", "parameters that --shard params gathers together", NULL},                           \
-        {"reshard-after-forward", "on|off", "on", "--shard params gathers parameters again in backward", NULL},                      \
-        {"prefetch-units", "auto|N", "auto", "units that --shard params gathers ahead", NULL},                                       \
-        {"keep-whole", "N", "100000", "parameters below N elements are whole on each rank with --shard params", NULL},               \
-        {"keep-whole-params", "REGEX", NULL, "and those with such names", NULL},                                                     \
+        {"shard-unit", "auto|all|BYTES", "auto", "parameters that --shard params brings together: a bucket (auto)", NULL},           \
+        {"reshard-after-forward", "on|off", "on", "--shard params brings parameters again for backward", NULL},                      \
+        {"prefetch-units", "auto|N", "auto", "units that --shard params brings early; auto: 0", NULL},                               \
+        {"keep-whole", "N", "100000", "--shard params: a unit of at most N elements stays whole on each device", NULL},              \
+        {"keep-whole-params", "REGEX", NULL, "parameters with such names stay whole; not built yet", NULL},                          \
         {"reduce", "auto|micro|window", "auto", "when --shard gradients sums: in each micro batch (auto); window is not built", NULL},   \
         {"tied-gradients", "once|twice", "once", "how often a tied table's gradient is summed with --shard gradients", NULL},        \
         {"offload", "PART=PLACE,..", NULL, "state, params or activations in host or nvme:DIR, with :R a part; none is built yet", NULL}, \
         {"parallel", "data|AXIS=N,..", "data", "the layout of ranks: data, tensor, pipe; data alone is built yet", NULL},            \
-        {"plan", "auto|none", NULL, "auto: choose sharding and offload by a plan; not built yet", NULL}, \
-        {"device-file", "FILE", NULL, "described devices, for a plan; not built yet", NULL}, \
+        {"plan", "auto|none|MS", NULL, "auto: take the options of yoke plan; MS: milliseconds that it predicted, to log", NULL},         \
+        {"device-file", "FILE", NULL, "yoke plan: the devices that this file of yoke info --describe describes", NULL},              \
         {"loss-scaling", "KEY=VALUE,..", NULL,                                                                                       \
          "of fp16: rule=torch|deepspeed|megatron, init, growth, backoff, floor, interval, hysteresis, consecutive, fixed", NULL}
 

@@ -18,18 +18,19 @@ static const settings_key fsdp[] = {
     {"reshard_after_forward", SETTINGS_WORD, SETTINGS_HONOURED,
      "true=yes=on|false=no=off|full_shard|shard_grad_op|no_shard|hybrid_shard|hybrid_shard_zero2", NULL,
      NULL, "--reshard-after-forward"},
-    {"auto_wrap_policy", SETTINGS_WORD, SETTINGS_MAPPED, "transformer_based_wrap|size_based_wrap|no_wrap", NULL, NULL,
-     "units are the program's blocks: --shard-unit"},
+    {"auto_wrap_policy", SETTINGS_WORD, SETTINGS_IDLE, "transformer_based_wrap|size_based_wrap|no_wrap", NULL, NULL,
+     "units are buckets of parameters (YOKE_BUCKET_BYTES)"},
     {"transformer_layer_cls_to_wrap|transformer_cls_names_to_wrap|transformer_cls_name_to_wrap", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL,
      NULL,
-     "units are the program's blocks"},
-    {"min_num_params", SETTINGS_INT, SETTINGS_MAPPED, "0 1e15", NULL, NULL, "--shard-unit, in bytes"},
+     "units are buckets of parameters (YOKE_BUCKET_BYTES)"},
+    {"min_num_params", SETTINGS_INT, SETTINGS_IDLE, "0 1e15", NULL, NULL, "units are buckets of parameters (YOKE_BUCKET_BYTES)"},
     {"cpu_offload|offload_params", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL, "--offload state=host,params=host"},
     {"backward_prefetch", SETTINGS_WORD, SETTINGS_MAPPED, "backward_pre=1|backward_post=2|no_prefetch", NULL, NULL,
      "--prefetch-units auto or 0"},
     {"backward_prefetch_policy", SETTINGS_WORD, SETTINGS_MAPPED, "backward_pre=1|backward_post=2|no_prefetch", NULL, NULL,
      "--prefetch-units auto or 0"},
-    {"forward_prefetch|limit_all_gathers", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, "--prefetch-units auto measures the depth"},
+    {"forward_prefetch|limit_all_gathers", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL,
+     "a unit comes before its first reader: --prefetch-units"},
     {"mixed_precision_policy", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL,
      "activations are cast by the class of each operation: --precision"},
     {"ignored_modules|ignored_params", SETTINGS_TEXT, SETTINGS_MAPPED, NULL, NULL, "train:keep-whole-params", "--keep-whole-params"},
@@ -109,18 +110,11 @@ static void put_strategy(settings *s, const char *file, const yk__tree *map, con
 
 void settings_finish_fsdp(settings *s, const char *file, const yk__tree *map, const char *prefix)
 {
-    const yk__tree *least = settings_key_get(map, prefix, "min_num_params"), *wrap = settings_key_get(map, prefix, "auto_wrap_policy");
     const yk__tree *ahead = settings_key_get(map, prefix, "backward_prefetch"), *form = settings_key_get(map, prefix, "state_dict_type");
     const bool offload = is_on(map, prefix, "offload_params") || is_on(map, prefix, "cpu_offload");
     const bool activations = is_on(map, prefix, "activation_checkpointing_offload") || is_on(map, prefix, "activation_cpu_offload");
-    char text[64];
     if (!settings_find(s, SETTINGS_TRAIN, "shard") || settings_key_get(map, prefix, "sharding_strategy")) /* --fsdp WORDS names one */
         put_strategy(s, file, map, prefix);
-    snprintf(text, sizeof text, "%.0f", least ? 4 * strtod(least->text, NULL) : 0);
-    if (least && strtod(least->text, NULL) > 0 && (!wrap || !strcmp(wrap->text, "size_based_wrap")))
-        settings_put(s, SETTINGS_TRAIN, "shard-unit", text, file, settings_of(least));
-    else if (wrap && !strcmp(wrap->text, "no_wrap"))
-        settings_put(s, SETTINGS_TRAIN, "shard-unit", "all", file, settings_of(wrap));
     if (ahead && strcmp(ahead->text, "backward_pre"))
         settings_put(s, SETTINGS_TRAIN, "prefetch-units", "0", file, settings_of(ahead));
     if (form && !strcmp(form->text, "local_state_dict"))

@@ -57,9 +57,14 @@ static bool connect_one_host(cts_tr *t)
 
 static bool connect_hosts(cts_tr *t)
 {
-    for (uint32_t r = 0; r < t->ranks; r++)
+    for (uint32_t r = 0; r < t->ranks; r++) {
+        yk_tr_peer info = {.size = sizeof info};
+        yk_tr_error error = {""};
+        if (r != t->rank && !t->table->peer(t->tr, r, &info, &error) && !info.caps)
+            return cts_tr_unsupported(t, "it serves one host: rank %u has no messages with rank %u of another", t->rank, r);
         if (!peer_described(t, r, true))
             return false;
+    }
     return greet_all(t);
 }
 

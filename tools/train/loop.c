@@ -185,6 +185,7 @@ static void leave_if_asked(train_run *r, bool last, bool saved)
 static void after_window(train_run *r, const yk_batch *batch)
 {
     r->steps = steps_at(r, batch->epoch, batch->index + 1);
+    prediction_end(&r->plan, r->opt, r->job, &r->bar, r->steps >= r->total);
     yk_sched_step(r->sched);
     if (log_due(r, batch))
         log_line(r, batch->epoch);
@@ -198,6 +199,7 @@ static void after_window(train_run *r, const yk_batch *batch)
     if (due)
         checkpoint_save(&r->kept, r->job, r->steps);
     leave_if_asked(r, r->steps >= r->total || r->stop, due);
+    prediction_begin(&r->plan);
 }
 
 static void train_batch(train_run *r, const yk_batch *batch)

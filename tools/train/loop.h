@@ -10,6 +10,7 @@
 
 #include "tools/train/checkpoints.h"
 #include "tools/train/leave.h"
+#include "tools/train/prediction.h"
 #include "tools/train/train_progress.h"
 #include "tools/train/trackers.h"
 #include "tools/train/train.h"
@@ -53,6 +54,7 @@ typedef struct train_run {
     leave leave;
     bool left;          /* for a signal, with a checkpoint */
     progress bar;
+    prediction plan;
 } train_run;
 
 /* A number in JSON; null if it is not finite. */

@@ -12,7 +12,7 @@
 
 #define TRAIN_REFUSED_OPTIONS                                                                                                 \
     TRAIN_REFUSED("fsdp-min-num-params|fsdp-transformer-layer-cls-to-wrap",                                                   \
-                      "give them in --fsdp-config; units are the program's blocks, or --shard-unit"),                         \
+                      "units are buckets of parameters (YOKE_BUCKET_BYTES): leave it out"),                                   \
         TRAIN_REFUSED("ddp-backend",                                                                                          \
                       "ranks meet in shared memory, and over TCP between hosts; YOKE_TRANSPORT names another transport"),     \
         TRAIN_REFUSED("mp-parameters", "a model is whole on each rank: ranks share out rows alone"),                          \

@@ -15,6 +15,7 @@
 #include "core/base/option.h"
 #include "core/base/word.h"
 #include "tools/config/apply.h"
+#include "tools/plan/search.h"
 #include "tools/spell.h"
 #include "tools/train/still.h"
 
@@ -66,6 +67,14 @@ int train_launch(const yk__cli *cli, char **args)
     return yk_launch(yk__cli_text(cli, "devices"), args);
 }
 
+/* True for --plan auto, of a command that trains. */
+static bool asks_plan(const yk__cli *cli)
+{
+    const bool has = yk__cli_find(cli->command, "plan", 4) >= 0;
+    const char *plan = has ? yk__cli_text(cli, "plan") : NULL;
+    return plan && yk__word_find("auto", plan, strlen(plan)) == 0;
+}
+
 int train_main(const yk__cli_command *command, int argc, char **argv, bool (*check)(const yk__cli *cli), int (*run)(const yk__cli *cli))
 {
     yk__cli cli;
@@ -80,6 +89,12 @@ int train_main(const yk__cli_command *command, int argc, char **argv, bool (*che
     code = yk__cli_parse(command, argc, argv, &cli);
     if (code < 0 && check && !check(&cli))
         code = YK_EXIT_USAGE;
+    if (code < 0 && asks_plan(&cli)) {
+        char **planned = search_apply(&cli, args[0], &argc, args + 1, &code); /* args: parsing reorders argv */
+        free(args);
+        args = planned ? train_arguments(argc, planned) : NULL;
+        code = planned ? yk__cli_parse(command, argc, planned, &cli) : code;
+    }
     if (code < 0)
         code = train_launch(&cli, args);
     if (code < 0)

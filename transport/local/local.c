@@ -129,7 +129,7 @@ const yk_transport *yk__local_transport(void)
     static const yk_transport table = {
         YK__TR_TABLE,
         .name = "local",
-        .extension = yk__tr_no_extension,
+        .extension = yk__tr_checked,
         .shared_bytes = yk__local_bytes,
         .open = local_open,
         .close = local_close,

@@ -155,7 +155,7 @@ static yk_status ofi_open(const yk_tr_config *c, yk_tr **t, yk_tr_error *error)
 static const void *ofi_extension(const char *name)
 {
     static const yk_tr_describe describe = {.size = sizeof describe, .describe = yk__ofi_describe};
-    return strcmp(name, YK_TR_EXT_DESCRIBE) ? NULL : &describe;
+    return strcmp(name, YK_TR_EXT_DESCRIBE) ? yk__tr_checked(name) : &describe;
 }
 
 const yk_transport *yk__ofi_transport(void)

@@ -378,7 +378,7 @@ const yk_transport *yk__sock_transport(void)
     static const yk_transport table = {
         YK__TR_TABLE,
         .name = "sock",
-        .extension = yk__tr_no_extension,
+        .extension = yk__tr_checked,
         .shared_bytes = yk__tr_no_shared_bytes,
         .open = sock_open,
         .close = sock_close,

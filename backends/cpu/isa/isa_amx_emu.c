@@ -31,9 +31,11 @@ static void emu_dot(int c, int a, int b)
 {
     for (int m = 0; m < 16; m++)
         for (int k = 0; k < 16; k++)
-            for (int n = 0; n < 16; n++)
-                for (int h = 0; h < 2; h++)
-                    emu[c][m][n] += emu_bf16(emu[a][m][k], h) * emu_bf16(emu[b][k][n], h);
+            for (int h = 0; h < 2; h++) {
+                const float x = emu_bf16(emu[a][m][k], h);
+                for (int n = 0; n < 16; n++)
+                    emu[c][m][n] += x * emu_bf16(emu[b][k][n], h);
+            }
 }
 
 #define T_ZERO(t) memset(emu[t], 0, sizeof emu[t])

@@ -93,6 +93,7 @@ void yk__msg_step_all(yk__coll *coll)
             if (r->msg && !r->done && !r->msg->err.status)
                 step_request(r, &r->msg->err);
     yk__msg_feed_reap(coll);
+    yk__msg_serve(coll->plane);
 }
 
 void yk__msg_fail_all(yk__coll *coll, yk_status status, const yk_tr_error *error)
@@ -212,11 +213,11 @@ void yk__msg_hand_over(yk__coll *coll)
     pthread_mutex_unlock(&plane->lock);
 }
 
-static void cancel_piece(const yk__msg_plane *plane, const yk__msg_piece *piece)
+static void cancel_piece(yk__msg_plane *plane, const yk__msg_piece *piece)
 {
     for (uint32_t i = 0; i < piece->n; i++)
         if (piece->op[i])
-            plane->table->cancel(plane->tr, piece->op[i]);
+            yk__msg_cancel(plane, piece->op[i]);
 }
 
 static void msg_release(yk__request *request)
@@ -259,6 +260,8 @@ static yk_status look_at(const yk__request *request, yk__control_wait *wait, uin
 {
     yk__coll *coll = request->comm->coll;
     const char *what = yk__call_name(&request->call);
+    if (yk__msg_look(coll, err))
+        return err->status;
     if (peer == UINT32_MAX)
         return yk__control_check(coll->control, err);
     if (yk__control_look(coll->control, wait, peer, what, err) || yk__call_look(coll, &request->call, peer, err))
@@ -275,10 +278,10 @@ static yk_status move_some(yk__coll *coll, int timeout_ms, uint64_t *events, yk_
     yk_status s;
     pthread_mutex_unlock(&plane->lock);
     s = plane->table->progress(plane->tr, timeout_ms, events, &error);
-    if (*events != before)
-        yk__control_count_call(coll->control);
     pthread_mutex_lock(&plane->lock);
     yk__msg_step_all(coll);
+    if (yk__msg_moved(plane, *events != before))
+        yk__control_count_call(coll->control);
     return s ? yk__msg_fail(err, s, &error, coll) : YK_OK;
 }
 

@@ -69,7 +69,7 @@ static yk_status send_held(yk__coll *coll, yk_error *err)
         const yk_tr_range range = {.data = f->data, .bytes = f->bytes};
         plane->held = f->next;
         if (!s)
-            s = plane->table->send(plane->tr, f->peer, f->tag, &range, &f->op, &error);
+            s = yk__msg_send(plane, f->peer, f->tag, &range, &f->op, &error);
         if (s) {
             yk__free(f);
             continue;
@@ -149,12 +149,12 @@ void yk__msg_feed_reap(yk__coll *coll)
         yk__msg_feed *f = *at;
         yk_tr_error error = {""};
         int done = 0;
-        if (!plane->table->test(plane->tr, f->op, &done, NULL, &error) && !done) {
+        if (!yk__msg_test(plane, f->op, &done, NULL, &error) && !done) {
             at = &f->next;
             continue;
         }
         if (!done) /* the transport failed: requests report it */
-            plane->table->cancel(plane->tr, f->op);
+            yk__msg_cancel(plane, f->op);
         *at = f->next;
         plane->feeds--;
         yk__free(f);
@@ -205,7 +205,7 @@ void yk__msg_feed_free(yk__coll *coll)
     while (plane && yk__msg_plane_is_own(plane) && plane->feed) {
         yk__msg_feed *f = plane->feed;
         plane->feed = f->next;
-        plane->table->cancel(plane->tr, f->op);
+        yk__msg_cancel(plane, f->op);
         yk__free(f);
     }
     while (plane && yk__msg_plane_is_own(plane) && plane->held) {

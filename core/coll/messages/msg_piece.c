@@ -78,8 +78,8 @@ yk_status yk__msg_post(yk__request *request, yk__msg_piece *piece, bool send, ui
     yk__msg_plane *plane = request->comm->coll->plane;
     const uint64_t tag = yk__msg_tag(&request->call, step);
     yk_tr_error error = {""};
-    const yk_status s = send ? plane->table->send(plane->tr, peer, tag, range, &piece->op[piece->n], &error)
-                             : plane->table->recv(plane->tr, peer, tag, range, &piece->op[piece->n], &error);
+    const yk_status s = send ? yk__msg_send(plane, peer, tag, range, &piece->op[piece->n], &error)
+                             : yk__msg_recv(plane, peer, tag, range, &piece->op[piece->n], &error);
     if (s)
         return yk__msg_fail(err, s, &error, request->comm->coll);
     if (send && plane->host[peer] != plane->host[request->comm->coll->rank])
@@ -142,7 +142,7 @@ yk_status yk__msg_piece_test(yk__request *request, yk__msg_piece *piece, yk_erro
         yk_status s;
         if (!piece->op[i])
             continue;
-        s = plane->table->test(plane->tr, piece->op[i], &done, &bytes, &error);
+        s = yk__msg_test(plane, piece->op[i], &done, &bytes, &error);
         if (done) {
             piece->op[i] = NULL;
             piece->open--;

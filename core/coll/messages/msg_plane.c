@@ -6,8 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/advance.h"
+#include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "core/base/signals.h"
+
+#define LOST_MS 4000 /* a message that was sent is lost after so long a silence of its sender (decision 0060) */
 
 void yk__msg_lock(yk__coll *coll)
 {
@@ -134,7 +138,33 @@ static yk_status open_transport(yk__coll *coll, yk_error *err)
     return s ? yk__msg_fail(err, s, &error, coll) : check_peers(coll, err);
 }
 
-yk_status yk__msg_open(yk__coll *coll, const yk_transport *transport, yk_error *err)
+/* True for a transport that finds changed, lost and doubled messages itself. */
+static bool checks_itself(const yk_transport *table)
+{
+    return table->extension(YK_TR_EXT_CHECKED) != NULL;
+}
+
+/* A quarter of YOKE_STUCK_MS, so that a lost message is named before a rank that waits for it. */
+static int64_t lost_ms(void)
+{
+    const uint32_t stuck = yk__stuck_ms();
+    return stuck && stuck / 4 < LOST_MS ? stuck / 4 : stuck ? LOST_MS : 0;
+}
+
+static yk_status seal_messages(yk__coll *coll, yk__seal seal, yk_error *err)
+{
+    yk__msg_plane *plane = coll->plane;
+    const yk__sealed_config c = {.table = plane->table, .tr = plane->tr, .rank = coll->rank, .ranks = coll->size,
+                                 .question_tag = YK__MSG_TAG_QUESTION, .lost_ms = lost_ms()};
+    yk_tr_error error = {""};
+    yk_status s;
+    if (seal == YK__SEAL_OFF || (seal == YK__SEAL_AUTO && checks_itself(plane->table)))
+        return YK_OK;
+    s = yk__sealed_new(&c, &plane->sealed, &error);
+    return s ? yk__msg_fail(err, s, &error, coll) : YK_OK;
+}
+
+yk_status yk__msg_open(yk__coll *coll, const yk_transport *transport, yk__seal seal, yk_error *err)
 {
     pthread_condattr_t attr;
     yk__msg_plane *plane;
@@ -153,7 +183,7 @@ yk_status yk__msg_open(yk__coll *coll, const yk_transport *transport, yk_error *
     plane->host = yk__calloc(coll->size, sizeof *plane->host);
     if (!plane->host)
         return yk__fail_mem(err, coll->size * sizeof *plane->host, "a transport");
-    return open_transport(coll, err);
+    return open_transport(coll, err) ? err->status : seal_messages(coll, seal, err);
 }
 
 bool yk__msg_plane_is_own(const yk__msg_plane *plane)
@@ -166,6 +196,7 @@ void yk__msg_close(yk__coll *coll)
     yk__msg_plane *plane = coll->plane;
     if (!plane || !yk__msg_plane_is_own(plane))
         return;
+    yk__sealed_free(plane->sealed);
     if (plane->tr)
         plane->table->close(plane->tr);
     yk__shm_detach(plane->shm);
@@ -174,6 +205,52 @@ void yk__msg_close(yk__coll *coll)
     yk__free(plane->host);
     yk__free(plane);
     coll->plane = NULL;
+}
+
+/* ---- Messages ----------------------------------------------------------------------------------------------------- */
+
+yk_status yk__msg_send(yk__msg_plane *plane, uint32_t peer, uint64_t tag, const yk_tr_range *from, yk_tr_op **op, yk_tr_error *error)
+{
+    return plane->sealed ? yk__sealed_send(plane->sealed, peer, tag, from, op, error)
+                         : plane->table->send(plane->tr, peer, tag, from, op, error);
+}
+
+yk_status yk__msg_recv(yk__msg_plane *plane, uint32_t peer, uint64_t tag, const yk_tr_range *to, yk_tr_op **op, yk_tr_error *error)
+{
+    return plane->sealed ? yk__sealed_recv(plane->sealed, peer, tag, to, op, error)
+                         : plane->table->recv(plane->tr, peer, tag, to, op, error);
+}
+
+yk_status yk__msg_test(yk__msg_plane *plane, yk_tr_op *op, int *done, uint64_t *bytes, yk_tr_error *error)
+{
+    return plane->sealed ? yk__sealed_test(plane->sealed, op, done, bytes, error)
+                         : plane->table->test(plane->tr, op, done, bytes, error);
+}
+
+void yk__msg_cancel(yk__msg_plane *plane, yk_tr_op *op)
+{
+    if (plane->sealed)
+        yk__sealed_cancel(plane->sealed, op);
+    else
+        plane->table->cancel(plane->tr, op);
+}
+
+void yk__msg_serve(yk__msg_plane *plane)
+{
+    if (plane->sealed)
+        yk__sealed_serve(plane->sealed, yk__clock_ms());
+}
+
+yk_status yk__msg_look(yk__coll *coll, yk_error *err)
+{
+    yk_tr_error error = {""};
+    const yk_status s = coll->plane->sealed ? yk__sealed_look(coll->plane->sealed, yk__clock_ms(), &error) : YK_OK;
+    return s ? yk__msg_fail(err, s, &error, coll) : YK_OK;
+}
+
+bool yk__msg_moved(yk__msg_plane *plane, bool events)
+{
+    return plane->sealed ? yk__sealed_moved(plane->sealed) : events;
 }
 
 /* ---- Memory ------------------------------------------------------------------------------------------------------- */

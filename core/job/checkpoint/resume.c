@@ -93,8 +93,7 @@ const char *yk__resume_schedule(const yk_opt *opt, char *buf, size_t n)
 static void note_shares(differences *d, const yk_job *job, const json_t *shares)
 {
     const char *was = json_string_value(json_object_get(shares, "fixed"));
-    char text[YK__FIXED_TEXT];
-    const char *now = yk__fixed_text(&job->team.share->fixed, text, sizeof text);
+    const char *now = job->team.share->fixed.text;
     if (!was)
         was = json_object_get(shares, "policy") ? "speed" : now;
     if (job->team.world > 1 && strcmp(was, now) != 0)

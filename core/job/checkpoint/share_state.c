@@ -14,6 +14,14 @@ static json_t *list_of(const uint64_t *v, uint32_t n)
     return yk__json_end(&list);
 }
 
+static json_t *parts_of(const yk__fixed *fixed)
+{
+    yk__json_builder list = yk__json_begin(json_array());
+    for (uint32_t i = 0; i < fixed->ranks; i++)
+        yk__json_append(&list, json_integer(fixed->part[i]));
+    return yk__json_end(&list);
+}
+
 static json_t *devices_of(const yk_job *job)
 {
     yk__json_builder list = yk__json_begin(json_array());
@@ -41,15 +49,14 @@ static json_t *policy_state(const yk__policy *policy)
 static void fixed_save(const yk_job *job, yk__json_builder *state)
 {
     const yk__fixed *fixed = &job->team.share->fixed;
-    uint64_t part[YK__RANKS], all = 0;
-    char text[YK__FIXED_TEXT];
+    json_int_t all = 0;
     yk__json_builder o = yk__json_begin(json_object());
     for (uint32_t r = 0; r < job->team.world; r++)
-        all += part[r] = fixed->part[r];
+        all += fixed->part[r];
     yk__json_put(&o, "devices", devices_of(job));
-    yk__json_put(&o, "fixed", json_string(yk__fixed_text(fixed, text, sizeof text)));
-    yk__json_put(&o, "rows", json_integer((json_int_t)all));
-    yk__json_put(&o, "share", list_of(part, job->team.world));
+    yk__json_put(&o, "fixed", json_string(fixed->text));
+    yk__json_put(&o, "rows", json_integer(all));
+    yk__json_put(&o, "share", parts_of(fixed));
     yk__json_put(&o, "total", list_of(job->team.share->total, job->team.world));
     yk__json_put(state, "shares", yk__json_end(&o));
 }
@@ -78,45 +85,46 @@ static bool same_devices(const yk_job *job, const json_t *a)
     return same;
 }
 
-static bool numbers_of(const json_t *a, uint32_t n, double *v)
+static bool numbers_hold(const json_t *a, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        v[i] = json_number_value(json_array_get(a, i));
-        if (!json_is_number(json_array_get(a, i)) || !isfinite(v[i]) || v[i] < 0.0 || v[i] > 1e15)
+        const double v = json_number_value(json_array_get(a, i));
+        if (!json_is_number(json_array_get(a, i)) || !isfinite(v) || v < 0.0 || v > 1e15)
             return false;
     }
     return json_array_size(a) == n;
 }
 
-/* Restores each rank's total of rows; the parts are the job's own, and core/job/checkpoint/resume.c reports a difference. */
-static void totals_read(yk_job *job, const json_t *o)
+/* Restores each rank's total of rows. */
+static void totals_take(yk_job *job, const json_t *totals)
 {
-    double total[YK__RANKS];
-    const bool good = same_devices(job, json_object_get(o, "devices")) && numbers_of(json_object_get(o, "total"), job->team.world, total);
-    for (uint32_t r = 0; r < job->team.world && good; r++)
-        job->team.share->total[r] = (uint64_t)total[r];
+    for (uint32_t r = 0; r < job->team.world; r++)
+        job->team.share->total[r] = (uint64_t)json_number_value(json_array_get(totals, r));
+}
+
+/* Makes the policy anew from its saved numbers. */
+static bool policy_read(yk_job *job, uint64_t rows, const json_t *numbers)
+{
+    yk_error quiet = YK_ERROR_INIT;
+    const uint32_t n = yk__share_policy(job, rows, &quiet) ? 0 : yk__policy_count(job->team.share->policy);
+    double *v = n && numbers_hold(numbers, n) ? yk__calloc(n, sizeof *v) : NULL;
+    bool good;
+    for (uint32_t i = 0; i < n && v; i++)
+        v[i] = json_number_value(json_array_get(numbers, i));
+    good = v && yk__policy_set(job->team.share->policy, v);
+    yk__free(v);
+    return good;
 }
 
 static bool shares_read(yk_job *job, const json_t *o)
 {
-    yk__share *s = job->team.share;
     const double rows = json_number_value(json_object_get(o, "rows"));
-    yk_error quiet = YK_ERROR_INIT;
-    double total[YK__RANKS], *v;
-    uint32_t n;
-    bool good;
-    if (!same_devices(job, json_object_get(o, "devices")))
+    const json_t *totals = json_object_get(o, "total");
+    if (!same_devices(job, json_object_get(o, "devices")) || !(rows >= 1.0) || rows > INT32_MAX ||
+        !numbers_hold(totals, job->team.world) || !policy_read(job, (uint64_t)rows, json_object_get(o, "policy")))
         return false;
-    if (!(rows >= 1.0) || rows > INT32_MAX || !numbers_of(json_object_get(o, "total"), job->team.world, total) ||
-        yk__share_policy(job, (uint64_t)rows, &quiet))
-        return false;
-    n = yk__policy_count(s->policy);
-    v = yk__calloc(n, sizeof *v);
-    good = v && numbers_of(json_object_get(o, "policy"), n, v) && yk__policy_set(s->policy, v);
-    yk__free(v);
-    for (uint32_t r = 0; r < job->team.world && good; r++)
-        s->total[r] = (uint64_t)total[r];
-    return good;
+    totals_take(job, totals);
+    return true;
 }
 
 void yk__share_load(yk_job *job, const json_t *o)
@@ -125,7 +133,9 @@ void yk__share_load(yk_job *job, const json_t *o)
     if (job->team.world == 1 || !o)
         return;
     if (s->fixed.is_fixed || json_object_get(o, "fixed")) {
-        totals_read(job, o);
+        /* the parts are the job's own, and core/job/checkpoint/resume.c reports a difference */
+        if (same_devices(job, json_object_get(o, "devices")) && numbers_hold(json_object_get(o, "total"), job->team.world))
+            totals_take(job, json_object_get(o, "total"));
         return;
     }
     if (shares_read(job, o)) {

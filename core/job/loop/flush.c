@@ -130,16 +130,28 @@ static yk_status broadcast_state(yk_job *job, const yk__job_param *p, uint32_t r
     return err->status;
 }
 
+/* The first member with rows. Collective. */
+static uint32_t rank_with_rows(const yk_job *job, yk_error *err)
+{
+    double *with = yk__calloc(job->team.world, sizeof *with);
+    uint32_t first = 0;
+    if (!with) {
+        yk__fail_mem(err, job->team.world * sizeof *with, "the ranks with rows");
+        return 0;
+    }
+    with[job->team.rank] = job->step.empty ? 0.0 : 1.0;
+    yk__group_sum_members(job->team.group, with, job->team.world, err);
+    while (first + 1 < job->team.world && with[first] == 0.0)
+        first++;
+    yk__free(with);
+    return first;
+}
+
 /* A rank without rows computed no running statistics, so it takes them from the first rank with rows. */
 static bool broadcast_states(yk_job *job, size_t from)
 {
     yk_error err = YK_ERROR_INIT;
-    double with[YK__RANKS] = {0};
-    uint32_t root = 0;
-    with[job->team.rank] = job->step.empty ? 0.0 : 1.0;
-    yk__group_sum_members(job->team.group, with, job->team.world, &err);
-    while (root + 1 < job->team.world && with[root] == 0.0)
-        root++;
+    const uint32_t root = rank_with_rows(job, &err);
     for (size_t i = from; i < job->step.n_assign && yk__group_member(job->team.group, job->team.rank); i++)
         for (size_t k = 0; k < job->n_param && !err.status; k++)
             if (job->param[k].state && job->param[k].number == job->step.assign[i].state)

@@ -75,11 +75,33 @@ static yk_status check_inference(yk_config *c, yk_error *err)
     return YK_OK;
 }
 
-/* Gradients lie in slices (yk_config.shard). */
+#define KEEP_WHOLE 100000u /* elements */
+
+/* The stage of yk_config.shard, with the members that a name of FSDP sets. */
+static yk__stage job_stage(const yk_job *job)
+{
+    yk__stage stage = {.kind = YK__STAGE_STATE};
+    if (job->config.shard)
+        yk__stage_find(job->config.shard, &stage);
+    stage.stays = stage.stays || job->config.gathered_stay;
+    stage.within_host = stage.within_host || (job->config.shard_within && !strcmp(job->config.shard_within, "host"));
+    return stage;
+}
+
 static bool job_scatters(const yk_job *job)
 {
-    yk__stage stage;
-    return job->config.shard && yk__stage_find(job->config.shard, &stage) && stage.kind == YK__STAGE_GRADIENTS;
+    return job_stage(job).kind != YK__STAGE_STATE;
+}
+
+static yk_status check_slices(const yk_job *job, yk_error *err)
+{
+    const yk_config *c = &job->config;
+    if (c->shard_within && strcmp(c->shard_within, "world") && strcmp(c->shard_within, "host"))
+        return yk__fail(err, YK_E_ARG, "yk_config.shard_within %.80s: expected world or host", c->shard_within);
+    if (job_stage(job).kind != YK__STAGE_PARAMS && (c->shard_within || c->gathered_stay || c->prefetch_units || c->keep_whole))
+        return yk__fail(err, YK_E_ARG, "yk_config: shard_within, gathered_stay, prefetch_units and keep_whole have no effect but with "
+                        "shard \"params\": expected it, got %.80s", c->shard ? c->shard : "none");
+    return YK_OK;
 }
 
 /* Refuses settings that need whole gradients on each rank. */
@@ -109,7 +131,7 @@ static yk_status check_config(yk_job *job, yk_error *err)
         return yk__fail(err, YK_E_ARG, "yk_config: an enumerator is out of range");
     if (c->shard && yk__stage_read(c->shard, "yk_config.shard", &stage, err))
         return err->status;
-    if (check_scale(&c->scale, err))
+    if (check_slices(job, err) || check_scale(&c->scale, err))
         return err->status;
     if (c->power_sgd_rank > YK__POWER_RANKS)
         return yk__fail(err, YK_E_ARG, "PowerSGD of rank %u: expected at most %u", c->power_sgd_rank, YK__POWER_RANKS);
@@ -185,7 +207,7 @@ static void print_table(const yk_job *job, const rank_info *c)
 
 /* Ranks that compute on the host's cores, and in its memory, share that memory. Without a limit of the user's the free memory is the limit:
  * a device with little of it begins with few rows, as with a limit. */
-static yk_status make_shares(yk_job *job, const rank_info *c, const yk__fixed *fixed, bool capped, yk_error *err)
+static yk_status make_shares(yk_job *job, const rank_info *c, yk__fixed *fixed, bool capped, yk_error *err)
 {
     uint64_t most = 0;
     yk__rank_budget *budget = yk__calloc(job->team.world, sizeof *budget);
@@ -212,10 +234,8 @@ static yk_status make_shares(yk_job *job, const rank_info *c, const yk__fixed *f
 
 static void fill_shares(const yk__fixed *fixed, rank_info *own)
 {
-    char text[YK__FIXED_TEXT];
-    yk__fixed_text(fixed, text, sizeof text);
-    own->shares_hash = yk__hash_bytes(YK_HASH_SEED, text, strlen(text));
-    snprintf(own->shares, sizeof own->shares, "%.63s", text);
+    own->shares_hash = yk__hash_bytes(YK_HASH_SEED, fixed->text, strlen(fixed->text));
+    snprintf(own->shares, sizeof own->shares, "%.63s", fixed->text);
 }
 
 static yk_status compare_shares(const yk_job *job, const rank_info *all, yk_error *err)
@@ -235,6 +255,21 @@ static yk_status compare_inference(const yk_job *job, const rank_info *all, yk_e
                             "ranks", all[0].inference ? "set" : "not set", all[0].name,
                             all[r].inference ? "set" : "not set", r, all[r].name);
     return YK_OK;
+}
+
+/* Says once that `params` slices nothing that `gradients` does not. */
+static void note_one_copy(const yk_job *job, const rank_info *all)
+{
+    char names[200] = "";
+    for (uint32_t r = 0; r < job->team.world; r++) {
+        const size_t n = strlen(names);
+        if (!all[r].on_host)
+            return;
+        snprintf(names + n, sizeof names - n, "%s%s", r ? ", " : "", r == 4 ? ".." : r > 4 ? "" : all[r].name);
+    }
+    if (job->team.rank == 0 && job->team.world > 1 && job_stage(job).kind == YK__STAGE_PARAMS)
+        yk__log(YK_LOG_WARN, "job", "shard \"params\": %s read one copy of the parameters of their host: nothing is left to slice between "
+                "them, and it does what \"gradients\" does", names);
 }
 
 static yk_status exchange_infos(yk_job *job, bool capped, yk_error *err)
@@ -262,6 +297,7 @@ static yk_status exchange_infos(yk_job *job, bool capped, yk_error *err)
     if (!all || !job->team.name)
         yk__fail_mem(err, job->team.world * sizeof *all, "the table of ranks");
     if (!err->status && !yk__group_all_gather(job->team.group, &own, sizeof own, all, err)) {
+        note_one_copy(job, all);
         for (uint32_t r = 0; r < job->team.world; r++)
             memcpy(job->team.name[r], all[r].name, sizeof all[r].name);
         if (job->team.rank == 0 && !job->config.quiet)
@@ -269,6 +305,7 @@ static yk_status exchange_infos(yk_job *job, bool capped, yk_error *err)
         if (!compare_shares(job, all, err) && !compare_inference(job, all, err) && !make_shares(job, all, &fixed, capped, err))
             yk__paces_measure(job, err);
     }
+    yk__fixed_free(&fixed);
     yk__free(all);
     return err->status;
 }
@@ -327,11 +364,17 @@ static yk_status assemble_job(yk_job *job, bool capped, yk_error *err)
         yk__log(YK_LOG_WARN, "job", "fp8: operands of linear layers are rounded to 8 bits; only CUDA cards of compute capability 8.9 and "
                 "later multiply in 8 bits, all other devices are slower than in bf16");
     make_scaler(job);
+    const yk__stage stage = job_stage(job);
     const yk__engine_config c = {.precision = job->precision,
                                  .rounds8 = job_rounds8(job),
                                  .memory_limit = capped ? job->config.memory_limit : 0,
                                  .power_rank = job->config.power_sgd_rank,
-                                 .scatters = job_scatters(job),
+                                 .scatters = stage.kind != YK__STAGE_STATE,
+                                 .slices = stage.kind == YK__STAGE_PARAMS,
+                                 .slices_by_host = stage.within_host,
+                                 .pulls_stay = stage.stays,
+                                 .pulls_ahead = job->config.prefetch_units,
+                                 .keep_whole = job->config.keep_whole ? job->config.keep_whole : KEEP_WHOLE,
                                  .local_sgd = job->config.local_sgd_steps > 0,
                                  .inference = job->config.inference,
                                  .cache_most = job->config.plans_most};

@@ -12,7 +12,7 @@
 typedef struct turns {
     yk_job *job;
     yk_error *err;
-    uint32_t turn[YK__RANKS];
+    uint32_t *turn; /* by rank */
     uint32_t passed, until; /* barriers that this rank has passed; barriers before its turn */
 } turns;
 
@@ -24,28 +24,46 @@ static void turn_await(void *arg)
         yk__group_barrier(t->job->team.group, t->err);
 }
 
-yk_status yk__paces_measure(yk_job *job, yk_error *err)
+/* Finds each rank's turn. host: memory for an entry by rank. Returns the number of turns. */
+static uint32_t turns_find(const yk_job *job, uint32_t *host, uint32_t *turn)
 {
-    turns t = {.job = job, .err = err};
-    double own, pace[YK__RANKS];
-    uint32_t host[YK__RANKS], n;
-    yk__seat *seat = job->team.share->seat;
-    if (job->team.world == 1 || job->config.plan_only || job->team.share->fixed.is_fixed)
-        return YK_OK;
     for (uint32_t r = 0; r < job->team.world; r++)
         for (host[r] = 0; !yk__group_same_host(job->team.group, host[r], r);)
             host[r]++;
-    n = yk__seats_turns(job->team.world, seat, host, t.turn);
-    t.until = n > 1 ? t.turn[job->team.rank] + 1 : 0;
-    own = yk__device_pace(job->device, turn_await, &t);
-    t.until = n > 1 ? n : 0;
-    turn_await(&t);
-    if (err->status || yk__group_all_gather(job->team.group, &own, sizeof own, pace, err))
-        return err->status;
-    yk__log(YK_LOG_DEBUG, "device", "a product takes %.3f ms (turn %u of %u)", 1e3 * own, t.turn[job->team.rank] + 1, n);
+    return yk__seats_turns(job->team.world, job->team.share->seat, host, turn);
+}
+
+/* pace: by rank. */
+static yk_status paces_take(turns *t, uint32_t n, double *pace)
+{
+    const yk_job *job = t->job;
+    double own;
+    t->until = n > 1 ? t->turn[job->team.rank] + 1 : 0;
+    own = yk__device_pace(job->device, turn_await, t);
+    t->until = n > 1 ? n : 0;
+    turn_await(t);
+    if (t->err->status || yk__group_all_gather(job->team.group, &own, sizeof own, pace, t->err))
+        return t->err->status;
+    yk__log(YK_LOG_DEBUG, "device", "a product takes %.3f ms (turn %u of %u)", 1e3 * own, t->turn[job->team.rank] + 1, n);
     for (uint32_t r = 0; r < job->team.world; r++)
-        seat[r].pace = pace[r];
+        job->team.share->seat[r].pace = pace[r];
     return YK_OK;
+}
+
+yk_status yk__paces_measure(yk_job *job, yk_error *err)
+{
+    const size_t world = job->team.world;
+    turns t = {.job = job, .err = err};
+    double *pace;
+    if (world == 1 || job->config.plan_only || job->team.share->fixed.is_fixed)
+        return YK_OK;
+    pace = yk__calloc(world, sizeof *pace + 2 * sizeof *t.turn);
+    if (!pace)
+        return yk__fail_mem(err, world * sizeof *pace, "the ranks' speeds");
+    t.turn = (uint32_t *)(pace + world);
+    paces_take(&t, turns_find(job, t.turn + world, t.turn), pace);
+    yk__free(pace);
+    return err->status;
 }
 
 /* ---- An excluded rank alone ---- */

@@ -13,19 +13,32 @@
 
 #define PADDING (64u << 10)
 
-yk_status yk__share_new(yk_job *job, const yk__rank_budget *budget, const yk__fixed *fixed, yk_error *err)
+/* Makes the arrays by rank, in one block. */
+static bool arrays_new(yk__share *s, size_t ranks)
 {
-    job->team.share = yk__calloc(1, sizeof *job->team.share);
-    if (!job->team.share)
-        return yk__fail_mem(err, sizeof *job->team.share, "the shares");
-    pthread_mutex_init(&job->team.share->lock, NULL);
-    for (uint32_t r = 0; r < job->team.world; r++) {
-        job->team.share->seat[r] = (yk__seat){.forced = budget[r].forced, .limited = budget[r].limited};
-        if (budget[r].cores)
-            yk__seat_cores(&job->team.share->seat[r], budget[r].cores);
+    s->seat = yk__calloc(ranks, sizeof *s->seat + sizeof *s->share + sizeof *s->total);
+    s->share = s->seat ? (uint64_t *)(s->seat + ranks) : NULL;
+    s->total = s->seat ? s->share + ranks : NULL;
+    return s->seat != NULL;
+}
+
+yk_status yk__share_new(yk_job *job, const yk__rank_budget *budget, yk__fixed *fixed, yk_error *err)
+{
+    yk__share *s = yk__calloc(1, sizeof *s);
+    if (!s || !arrays_new(s, job->team.world)) {
+        yk__free(s);
+        return yk__fail_mem(err, sizeof *s + job->team.world * sizeof *s->seat, "the shares");
     }
-    job->team.share->fixed = *fixed;
-    job->team.share->memory_budget = budget[job->team.rank].bytes;
+    job->team.share = s;
+    pthread_mutex_init(&s->lock, NULL);
+    for (uint32_t r = 0; r < job->team.world; r++) {
+        s->seat[r] = (yk__seat){.forced = budget[r].forced, .limited = budget[r].limited};
+        if (budget[r].cores)
+            yk__seat_cores(&s->seat[r], budget[r].cores);
+    }
+    s->fixed = *fixed;
+    *fixed = (yk__fixed){0};
+    s->memory_budget = budget[job->team.rank].bytes;
     return YK_OK;
 }
 
@@ -35,6 +48,8 @@ void yk__share_free(yk__share *s)
         return;
     yk__policy_free(s->policy);
     pthread_mutex_destroy(&s->lock);
+    yk__fixed_free(&s->fixed);
+    yk__free(s->seat);
     yk__free(s);
 }
 
@@ -137,12 +152,17 @@ yk_status yk__share_policy(yk_job *job, uint64_t n, yk_error *err)
     return YK_OK;
 }
 
-void yk__share_follow(yk_job *job)
+bool yk__share_follow(yk_job *job)
 {
     yk__share *s = job->team.share;
+    const uint64_t *share = yk__policy_decision(s->policy)->share;
+    const size_t bytes = job->team.world * sizeof *share;
+    bool differs;
     pthread_mutex_lock(&s->lock);
-    memcpy(s->share, yk__policy_decision(s->policy)->share, job->team.world * sizeof *s->share);
+    differs = memcmp(s->share, share, bytes) != 0;
+    memcpy(s->share, share, bytes);
     pthread_mutex_unlock(&s->lock);
+    return differs;
 }
 
 /* Logs changed shares and parts of the optimizer (YOKE_LOG=debug). */
@@ -163,15 +183,13 @@ static void shares_log(const yk_job *job)
 static yk_status roles_take(yk_job *job, yk_error *err)
 {
     yk__share *s = job->team.share;
-    yk__roles roles = {.member = {false}};
-    if (s->generation == yk__policy_decision(s->policy)->generation)
+    const yk__decision *now = yk__policy_decision(s->policy);
+    if (s->generation == now->generation)
         return YK_OK;
-    s->generation = yk__policy_decision(s->policy)->generation;
+    s->generation = now->generation;
     if (job->config.local_sgd_steps) /* every rank takes part and updates every parameter */
         return YK_OK;
-    memcpy(roles.member, yk__policy_decision(s->policy)->member, job->team.world * sizeof roles.member[0]);
-    memcpy(roles.owns, yk__policy_decision(s->policy)->owns, job->team.world * sizeof roles.owns[0]);
-    return yk__engine_set_roles(job->engine, &roles, err);
+    return yk__engine_set_roles(job->engine, &(yk__roles){now->member, now->owns}, err);
 }
 
 static void events_log(yk_job *job)
@@ -216,12 +234,11 @@ static void excluded_take(const yk_job *job, yk__report *all)
         }
 }
 
-static yk_status window_decide(yk_job *job, yk_error *err)
+/* *changed: the shares have changed. */
+static yk_status window_decide(yk_job *job, bool *changed, yk_error *err)
 {
     yk__share *s = job->team.share;
     yk__report *all = yk__calloc(job->team.world, sizeof *all);
-    uint64_t before[YK__RANKS];
-    memcpy(before, s->share, sizeof before);
     if (!all)
         return yk__fail_mem(err, job->team.world * sizeof *all, "the shares");
     report_complete(job);
@@ -231,9 +248,9 @@ static yk_status window_decide(yk_job *job, yk_error *err)
         yk__policy_look(s->policy, all, err);
     }
     if (!err->status) {
-        yk__share_follow(job);
+        *changed = yk__share_follow(job);
         roles_take(job, err);
-        if (memcmp(before, s->share, sizeof before))
+        if (*changed)
             shares_log(job);
         events_log(job);
     }
@@ -269,7 +286,6 @@ bool yk__share_update(yk_job *job, int64_t n, bool *changed)
 {
     yk__share *s = job->team.share;
     yk_error err = YK_ERROR_INIT;
-    uint64_t before[YK__RANKS];
     *changed = false;
     if (job->team.world == 1 || n <= 0 || s->fixed.is_fixed)
         return true;
@@ -278,19 +294,17 @@ bool yk__share_update(yk_job *job, int64_t n, bool *changed)
     s->resumed = false;
     if (job->opt && job->opt->micro) /* within a window */
         return true;
-    memcpy(before, s->share, job->team.world * sizeof *before);
     if (s->generation == UINT32_MAX && roles_take(job, &err)) { /* from a checkpoint */
         yk__job_fail(job, &err);
         return false;
     }
     if (!job->config.plan_only)
         yk__recovery_watch(job);
-    if (s->undecided && !job->config.plan_only && yk__policy_pass(s->policy) && window_decide(job, &err)) {
+    if (s->undecided && !job->config.plan_only && yk__policy_pass(s->policy) && window_decide(job, changed, &err)) {
         yk__job_fail(job, &err);
         return false;
     }
     s->undecided = false;
-    *changed = memcmp(before, s->share, job->team.world * sizeof *before) != 0;
     window_begin(job);
     return true;
 }

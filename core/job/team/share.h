@@ -32,11 +32,10 @@ typedef struct yk__share {
     pthread_mutex_t lock;          /* guards share[], which the loader's thread reads */
     yk__fixed fixed;               /* with is_fixed there is no measuring and no policy, and all ranks are members and owners */
     yk__policy *policy;            /* NULL before the first batch */
-    yk__seat seat[YK__RANKS];
+    yk__seat *seat;                /* by rank, as share[] and total[] */
     uint64_t memory_budget;        /* bytes that this rank may use; 0 if unknown */
     uint64_t n;                    /* rows that the shares are for; 0 before the first batch */
-    uint64_t share[YK__RANKS], total[YK__RANKS];
-    bool excluded[YK__RANKS];
+    uint64_t *share, *total;
     yk__report report;               /* this rank's, since its last report */
     uint64_t max_rows;             /* most rows that ran here */
     uint64_t compiles;             /* the engine's count at the last run */
@@ -48,7 +47,8 @@ typedef struct yk__share {
     yk__watch watch;
 } yk__share;
 
-yk_status yk__share_new(yk_job *job, const yk__rank_budget *budget, const yk__fixed *fixed, yk_error *err);
+/* Takes over the memory of `fixed`, which is empty then. */
+yk_status yk__share_new(yk_job *job, const yk__rank_budget *budget, yk__fixed *fixed, yk_error *err);
 /* Reads yk_config.shares, else YOKE_SHARES. */
 yk_status yk__share_choose(const yk_job *job, yk__fixed *fixed, yk_error *err);
 /* YK_E_ARG if the chosen shares are unequal, though `setting` gives each rank equally many rows. */
@@ -76,6 +76,6 @@ void yk__share_count(yk_job *job, int64_t n);
 
 /* Only for share_state.c. */
 yk_status yk__share_policy(yk_job *job, uint64_t n, yk_error *err); /* makes one for batches of n rows */
-void yk__share_follow(yk_job *job);                                   /* takes over the policy's shares */
+bool yk__share_follow(yk_job *job); /* takes over the policy's shares; true if they differ */
 
 #endif

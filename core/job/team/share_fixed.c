@@ -20,11 +20,10 @@ yk_status yk__share_choose(const yk_job *job, yk__fixed *fixed, yk_error *err)
 yk_status yk__share_check_equal(const yk_job *job, const char *setting, yk_error *err)
 {
     const yk__fixed *fixed = &job->team.share->fixed;
-    char text[YK__FIXED_TEXT];
     if (!fixed->is_given || (fixed->is_fixed && fixed->is_even))
         return YK_OK;
     return yk__fail(err, YK_E_ARG, "%s gives each rank equally many rows, but %s is \"%.80s\": choose one", setting, shares_source(job),
-                    yk__fixed_text(fixed, text, sizeof text));
+                    fixed->text);
 }
 
 void yk__share_explain(const yk_job *job, yk_error *err)

@@ -4,12 +4,10 @@
 
 static void fixed_part(const yk_job *job, int64_t n, int64_t *first, int64_t *count)
 {
-    uint64_t rows[YK__RANKS];
-    yk__fixed_rows(&job->team.share->fixed, (uint64_t)n, rows);
-    *first = 0;
-    for (uint32_t r = 0; r < job->team.rank; r++)
-        *first += (int64_t)rows[r];
-    *count = (int64_t)rows[job->team.rank];
+    uint64_t before, rows;
+    yk__fixed_part(&job->team.share->fixed, (uint64_t)n, job->team.rank, &before, &rows);
+    *first = (int64_t)before;
+    *count = (int64_t)rows;
 }
 
 void yk__share_part(const yk_job *job, int64_t n, int64_t *first, int64_t *count)
@@ -36,20 +34,12 @@ void yk__share_part(const yk_job *job, int64_t n, int64_t *first, int64_t *count
     *count = end - begin;
 }
 
-static void fixed_count(yk__share *s, int64_t n)
-{
-    uint64_t rows[YK__RANKS];
-    yk__fixed_rows(&s->fixed, (uint64_t)n, rows);
-    for (uint32_t r = 0; r < s->fixed.ranks; r++)
-        s->total[r] += rows[r];
-}
-
 void yk__share_count(yk_job *job, int64_t n)
 {
     yk__share *s = job->team.share;
     uint64_t before = 0;
     if (job->team.world > 1 && s->fixed.is_fixed)
-        fixed_count(s, n);
+        yk__fixed_count(&s->fixed, (uint64_t)n, s->total);
     if (job->team.world == 1 || !s->n)
         return;
     for (uint32_t r = 0; r < job->team.world; r++) {

@@ -13,8 +13,9 @@ static void fill_slot(yk__graph *g, yk_slot_kind kind, uint32_t key, uint64_t n)
 static void fill_bucket(const yk__params *p, yk__graph *g, uint32_t i, bool moments)
 {
     const yk__bucket *b = &p->bucket[i];
-    if (!moments && !b->home->in_block) /* fresh shared memory is zero, and other ranks may have written to it */
-        fill_slot(g, YK_SLOT_PARAM, YK__KEY_BUCKET | i, b->layout.n);
+    const yk__range held = yk__params_held(b);
+    if (!moments && !b->home->in_block && held.from < held.to) /* fresh shared memory is zero, and other ranks may have written to it */
+        fill_slot(g, YK_SLOT_PARAM, YK__KEY_BUCKET | i, held.to - held.from);
     if (!moments && b->trained && !p->scatters) /* sums in slices are zero when they are made */
         fill_slot(g, YK_SLOT_GRAD, i, b->layout.n);
     for (uint32_t k = 0; moments && b->trained && k < p->n_moment; k++)

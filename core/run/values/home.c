@@ -2,6 +2,8 @@
 /* The table of homes, and the ways to a bucket's values: for programs, for transfers, and for the host. */
 #include "core/run/values/home.h"
 
+#include <string.h>
+
 #include "core/run/values/params.h"
 
 /* ---- Homes ---- */
@@ -34,6 +36,34 @@ static bool make_in_block(yk__params *p, yk__bucket *b, yk_error *err)
     return yk__queue_wrap_shared(p->queue, yk__params_host(p, b, 0), yk__bucket_bytes(b), &b->values);
 }
 
+/* A device with memory of its own keeps this rank's slice. Small buckets stay whole. */
+static bool slice_fits(const yk__params *p, const yk__bucket *b)
+{
+    return b->trained && p->slices && !yk__queue_wraps(p->queue) && b->layout.n > p->keep_whole;
+}
+
+static uint64_t slice_bytes(const yk__bucket *b)
+{
+    return (b->end - b->begin) * yk_dtype_bytes(b->layout.dtype);
+}
+
+static bool make_slice(yk__params *p, yk__bucket *b, yk_error *err)
+{
+    return !slice_bytes(b) || !yk__queue_buffer(p->queue, slice_bytes(b), &b->values, YK__PARAM_BYTES, err);
+}
+
+static void drop_slice(yk__params *p, yk__bucket *b)
+{
+    yk__queue_unbuffer(p->queue, &b->values, slice_bytes(b), YK__PARAM_BYTES);
+}
+
+/* range: within the slice, or all for a program that addresses elements from the slice's begin. */
+static yk__bound bind_slice(const yk__bucket *b, yk__range range, uint64_t point)
+{
+    (void)point;
+    return (yk__bound){b->values, range.from > b->begin ? (range.from - b->begin) * yk_dtype_bytes(b->layout.dtype) : 0};
+}
+
 static bool device_fits(const yk__params *p, const yk__bucket *b)
 {
     return p && b;
@@ -53,6 +83,7 @@ static void drop_on_device(yk__params *p, yk__bucket *b)
 static const yk__home homes[] = {
     {YK__HOME_HOST, "once per host", true, host_fits, make_in_block, yk__home_unwrap, yk__home_bind_whole},
     {YK__HOME_MEMORY, "host memory", true, block_fits, make_in_block, yk__home_unwrap, yk__home_bind_whole},
+    {YK__HOME_SLICE, "slice", false, slice_fits, make_slice, drop_slice, bind_slice},
     {YK__HOME_DEVICE, "device", false, device_fits, make_on_device, drop_on_device, yk__home_bind_whole},
 };
 
@@ -88,16 +119,40 @@ float *yk__params_host(const yk__params *p, const yk__bucket *b, uint64_t at)
     return yk__exchange_values(p->exchange, b->shared_at + at);
 }
 
+yk__range yk__params_held(const yk__bucket *b)
+{
+    return b->home->kind == YK__HOME_SLICE ? (yk__range){b->begin, b->end} : (yk__range){0, b->layout.n};
+}
+
+/* Copies what only the block for exchanges has: slices of other ranks, which they have published. */
+static void get_from_block(const yk__params *p, const yk__bucket *b, yk__range range, char *dst)
+{
+    const float *from = yk__params_host(p, b, range.from);
+    if (from && range.from < range.to)
+        memcpy(dst, from, (range.to - range.from) * sizeof *from);
+}
+
 yk_status yk__params_get(const yk__params *p, const yk__bucket *b, yk__range range, void *dst, yk_error *err)
 {
-    const yk__bound from = yk__params_bind(b, range, p->queue->last_point);
-    const uint64_t bytes = (range.to - range.from) * yk_dtype_bytes(b->layout.dtype);
-    return bytes ? yk__queue_get(p->queue, from.buffer, from.offset, dst, bytes, err) : YK_OK;
+    const uint64_t each = yk_dtype_bytes(b->layout.dtype);
+    const yk__range held = yk__params_held(b), own = yk__range_meet(range.from, range.to - range.from, held.from, held.to);
+    const yk__bound from = yk__params_bind(b, own, p->queue->last_point);
+    if (own.from == own.to) {
+        get_from_block(p, b, range, dst);
+        return YK_OK;
+    }
+    get_from_block(p, b, (yk__range){range.from, own.from}, dst);
+    get_from_block(p, b, (yk__range){own.to, range.to}, (char *)dst + (own.to - range.from) * each);
+    return yk__queue_get(p->queue, from.buffer, from.offset, (char *)dst + (own.from - range.from) * each, (own.to - own.from) * each, err);
 }
 
 yk_status yk__params_put(const yk__params *p, const yk__bucket *b, yk__range range, const void *src, yk_error *err)
 {
-    const yk__bound to = yk__params_bind(b, range, p->queue->last_point);
-    const uint64_t bytes = (range.to - range.from) * yk_dtype_bytes(b->layout.dtype);
-    return bytes ? yk__queue_put(p->queue, to.buffer, to.offset, src, bytes, err) : YK_OK;
+    const uint64_t each = yk_dtype_bytes(b->layout.dtype);
+    const yk__range held = yk__params_held(b), own = yk__range_meet(range.from, range.to - range.from, held.from, held.to);
+    const yk__bound to = yk__params_bind(b, own, p->queue->last_point);
+    if (own.from == own.to)
+        return YK_OK;
+    return yk__queue_put(p->queue, to.buffer, to.offset, (const char *)src + (own.from - range.from) * each, (own.to - own.from) * each,
+                         err);
 }

@@ -14,11 +14,11 @@
 struct yk__params;
 struct yk__bucket;
 
-/* No row has the kinds SLICE and FILE yet. */
+/* No row has the kind FILE yet. */
 typedef enum yk__home_kind {
     YK__HOME_DEVICE, /* whole, in a buffer of the rank's device */
     YK__HOME_HOST,   /* once for all ranks of the host, in memory that they have in common */
-    YK__HOME_SLICE,  /* in slices, each with its owner */
+    YK__HOME_SLICE,  /* this rank's slice alone, on its device; programs pull the bucket to a lane (core/plan/pulls.c) */
     YK__HOME_MEMORY, /* whole, in host memory of the rank's own */
     YK__HOME_FILE    /* whole, in a file */
 } yk__home_kind;

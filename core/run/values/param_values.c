@@ -66,7 +66,7 @@ yk_status yk__params_flush(yk__params *p, yk_error *err)
     p->version++;
     p->writes++;
     p->copies.stale = YK__STALE_ALL;
-    return yk__exchange_excludes(p->exchange) ? yk__exchange_barrier(p->exchange, err) : YK_OK;
+    return yk__exchange_excludes(p->exchange) || p->slices ? yk__exchange_barrier(p->exchange, err) : YK_OK; /* they read the block */
 }
 
 yk_status yk__params_unflush(yk__params *p, yk_error *err)

@@ -172,7 +172,7 @@ static yk_status list_buckets(yk__params *p, yk_error *err)
 
 /* Weighs each rank's part. Devices of one island whose parts would differ little get equal parts. Sums of equal parts move half as many
  * bytes, which gains more than parts fitted to each device's speed. */
-static void weigh_ranks(const yk__params *p, double weight[YK__RANKS])
+static void weigh_ranks(const yk__params *p, double *weight)
 {
     const yk__roles *roles = &p->exchange->roles;
     double sum = 0.0, mean;
@@ -188,9 +188,13 @@ static void weigh_ranks(const yk__params *p, double weight[YK__RANKS])
 
 yk_status yk__params_cut(const yk__params *p, yk__bucket *b, yk_error *err)
 {
-    double weight[YK__RANKS];
+    double *weight = yk__malloc(p->exchange->world * sizeof *weight);
+    if (!weight)
+        return yk__fail_mem(err, p->exchange->world * sizeof *weight, "the ranks' parts");
     weigh_ranks(p, weight);
-    if (yk__slices_by(&b->layout.slice, b->layout.n, p->exchange->world, weight, err))
+    yk__slices_by(&b->layout.slice, b->layout.n, p->exchange->world, weight, err);
+    yk__free(weight);
+    if (err->status)
         return err->status;
     b->is_part = false; /* the old slice holds sums */
     b->begin = yk__exchange_updates_all(p->exchange) ? 0 : b->layout.slice.begin[p->exchange->rank];
@@ -260,11 +264,7 @@ yk_status yk__params_lay_out(yk__params *p, yk_error *err)
         return err->status;
     for (uint32_t i = 0; i < p->n_all_bucket; i++) {
         yk__bucket *b = &p->bucket[i];
-        if (yk__home_choose(p, b, err))
-            return err->status;
-        if (!b->trained)
-            continue;
-        if (yk__params_cut(p, b, err) || make_grad(p, b, err))
+        if ((b->trained && yk__params_cut(p, b, err)) || yk__home_choose(p, b, err) || (b->trained && make_grad(p, b, err)))
             return err->status;
     }
     return yk__copies_open(p, err);
@@ -298,6 +298,15 @@ void yk__params_drop_layout(yk__params *p)
     p->bucket = NULL;
     p->n_all_bucket = p->n_bucket = p->gathered = 0;
     p->laid_out = false;
+}
+
+uint64_t yk__params_slice_bytes(const yk__params *p)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < p->n_bucket; i++)
+        if (p->bucket[i].home && p->bucket[i].home->kind == YK__HOME_SLICE)
+            bytes += (p->bucket[i].end - p->bucket[i].begin) * yk_dtype_bytes(p->bucket[i].layout.dtype);
+    return bytes;
 }
 
 /* ---- Moments ---- */

@@ -114,6 +114,10 @@ typedef struct yk__params {
     uint32_t power_rank;            /* rank of PowerSGD; 0: gradients are exchanged as they are */
     struct yk__power *power;        /* PowerSGD's state; NULL if it begins anew (powersgd.h) */
     bool scatters;                  /* gradients in slices (sums.h): constant, the same on all ranks */
+    bool slices;                    /* parameters in slices, too, on devices with memory of their own: constant, the same on all ranks */
+    bool pulls_stay;                /* and pulled once a run */
+    uint32_t pulls_ahead;           /* so many pulls early */
+    uint64_t keep_whole;            /* elements of a bucket up to which it stays whole */
     yk__sums_state summing;         /* their pieces on their way */
     yk__value_state values;
     yk__sums sums;
@@ -132,6 +136,7 @@ void yk__params_free(yk__params *p); /* frees states and names; the layout must 
 yk_status yk__params_add_blocks(yk__params *p, yk_error *err);
 /* Cuts a bucket into slices, by the roles. */
 yk_status yk__params_cut(const yk__params *p, yk__bucket *b, yk_error *err);
+uint64_t yk__params_slice_bytes(const yk__params *p); /* of values that lie in slices */
 /* Makes moments of this rank's slices, with undefined contents. */
 yk_status yk__params_make_moments(yk__params *p, yk_error *err);
 
@@ -144,7 +149,10 @@ static inline yk__bound yk__params_bind(const yk__bucket *b, yk__range range, ui
 }
 /* Element `at` of the bucket in the block for exchanges; NULL if there is no block. */
 float *yk__params_host(const yk__params *p, const yk__bucket *b, uint64_t at);
-/* Transfers between the home and the host; last_point completes them. */
+/* The elements that the home has: this rank's slice, or all. */
+yk__range yk__params_held(const yk__bucket *b);
+/* Transfers between the home and the host; last_point completes them. Elements that the home has not come from the block for exchanges, and
+ * none go there. */
 yk_status yk__params_get(const yk__params *p, const yk__bucket *b, yk__range range, void *dst, yk_error *err);
 yk_status yk__params_put(const yk__params *p, const yk__bucket *b, yk__range range, const void *src, yk_error *err);
 static inline uint64_t yk__bucket_bytes(const yk__bucket *b)

@@ -54,7 +54,8 @@ yk_status yk__sums_make(yk__params *p, yk__bucket *b, yk_error *err)
     b->sum = yk__malloc_aligned(bytes, 4096);
     if (!b->sum)
         return yk__fail_mem(err, bytes, "sums of gradients");
-    memset(b->sum, 0, bytes);
+    if (!p->queue->dev->plans_only) /* a plan adds nothing up, and pages that are not touched cost it nothing */
+        memset(b->sum, 0, bytes);
     b->is_wrapped = yk__queue_wraps(p->queue);
     if (b->is_wrapped)
         return yk__queue_wrap(p->queue, b->sum, bytes, &b->grad, YK__GRAD_BYTES, err);

@@ -27,7 +27,7 @@ static yk_status spread_island(yk__params *p, const yk__bucket *b, yk_error *err
 
 yk_status yk__values_spread(yk__params *p, yk_error *err)
 {
-    for (uint32_t i = p->n_bucket; i-- > 0;)
+    for (uint32_t i = p->n_bucket; i-- > 0 && !p->slices;) /* no device has another's slices */
         if (spread_island(p, &p->bucket[i], err))
             return err->status;
     return YK_OK;
@@ -36,7 +36,8 @@ yk_status yk__values_spread(yk__params *p, yk_error *err)
 /* The owner's slice comes to this device without the host. */
 static bool is_spread(const yk__params *p, uint32_t owner)
 {
-    return owner == p->exchange->rank || (yk__island_spreads(&p->island) && yk__island_place(&p->island, owner) != UINT32_MAX);
+    return owner == p->exchange->rank ||
+           (!p->slices && yk__island_spreads(&p->island) && yk__island_place(&p->island, owner) != UINT32_MAX);
 }
 
 /* Copies the other ranks' updates to a device's own copy; adjacent slices go at once. */
@@ -57,8 +58,11 @@ yk_status yk__values_take(yk__params *p, const yk__bucket *b, yk_error *err)
 static uint64_t count_taken(const yk__params *p)
 {
     uint64_t n = 0;
-    for (uint32_t i = 0; i < p->n_bucket; i++)
-        n += p->bucket[i].home->in_block ? 0 : p->bucket[i].layout.n - (p->bucket[i].end - p->bucket[i].begin);
+    for (uint32_t i = 0; i < p->n_bucket; i++) {
+        const yk__bucket *b = &p->bucket[i];
+        const yk__range held = yk__params_held(b);
+        n += b->home->in_block ? 0 : held.to - held.from - (b->end - b->begin);
+    }
     return n;
 }
 

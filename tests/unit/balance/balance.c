@@ -188,6 +188,7 @@ static double longest_update(uint32_t ranks, const double *update, const double 
 /* Parts of the optimizer: against a fine search over the parts of two; excluded ones own nothing; caps. */
 START_TEST(owner_parts_are_the_best)
 {
+    yk__owner_line work[3];
     static const bool both[2] = {true, true};
     double s[3];
     for (int turn = 0; turn < 200; turn++) {
@@ -196,18 +197,18 @@ START_TEST(owner_parts_are_the_best)
         double best = INFINITY;
         for (int i = 0; i <= 1000; i++)
             best = fmin(best, longest_update(2, update, copy, (const double[]){i * 1e-3, 1 - i * 1e-3}));
-        yk__owner_parts(2, both, update, copy, NULL, s);
+        yk__owner_parts(2, both, update, copy, NULL, work, s);
         ck_assert_double_eq_tol(s[0] + s[1], 1, 1e-9);
         ck_assert(s[0] >= 0 && s[1] >= 0);
         ck_assert_msg(longest_update(2, update, copy, s) <= best * 1.01 + 1e-9, "turn %d: %g, best %g (%g %g)", turn,
                       longest_update(2, update, copy, s), best, s[0], s[1]);
     }
-    yk__owner_parts(3, (const bool[]){true, false, true}, (const double[]){1, 1, 3}, (const double[]){0, 0, 0}, NULL, s);
+    yk__owner_parts(3, (const bool[]){true, false, true}, (const double[]){1, 1, 3}, (const double[]){0, 0, 0}, NULL, work, s);
     ck_assert_double_eq_tol(s[0], 0.75, 1e-6);
     ck_assert(s[1] == 0);
-    yk__owner_parts(3, (const bool[]){true, true, true}, (const double[]){1, 0, 0}, (const double[]){0, 0, 0}, NULL, s);
+    yk__owner_parts(3, (const bool[]){true, true, true}, (const double[]){1, 0, 0}, (const double[]){0, 0, 0}, NULL, work, s);
     ck_assert_double_eq_tol(s[2], 1. / 3, 1e-6); /* unknown: as the others */
-    yk__owner_parts(2, both, (const double[]){1, 1}, (const double[]){0, 0}, (const double[]){0.2, 1}, s);
+    yk__owner_parts(2, both, (const double[]){1, 1}, (const double[]){0, 0}, (const double[]){0.2, 1}, work, s);
     ck_assert_double_eq_tol(s[0], 0.2, 1e-6);
 }
 END_TEST
@@ -237,8 +238,8 @@ END_TEST
 /* By the definition: of all rows that are left over, each goes to the rank that is then due the most. */
 static void check_fixed_rows(const yk__fixed *fixed, uint64_t n)
 {
-    uint64_t rows[8], all = 0, sum = 0;
-    yk__fixed_rows(fixed, n, rows);
+    uint64_t rows[8] = {0}, all = 0, sum = 0;
+    yk__fixed_count(fixed, n, rows);
     for (uint32_t r = 0; r < fixed->ranks; r++)
         all += fixed->part[r];
     for (uint32_t r = 0; r < fixed->ranks; r++) {
@@ -248,6 +249,9 @@ static void check_fixed_rows(const yk__fixed *fixed, uint64_t n)
             const uint64_t other = n * fixed->part[q] % all;
             ck_assert(rows[q] == n * fixed->part[q] / all || other > rest || (other == rest && q < r));
         }
+        uint64_t first, count;
+        yk__fixed_part(fixed, n, r, &first, &count);
+        ck_assert(first == sum && count == rows[r]);
         sum += rows[r];
     }
     ck_assert_uint_eq(sum, n);
@@ -258,20 +262,59 @@ START_TEST(fixed_rows_go_to_the_largest_remainders)
     static const char *const texts[] = {"equal", "3:1:2", "1:1:1", "1000000:1:1", "7:5:3", "1:2:1000000"};
     yk_error err = YK_ERROR_INIT;
     yk__fixed fixed;
-    uint64_t rows[3];
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         ck_assert_int_eq(yk__fixed_read(texts[i], "a setting", 3, &fixed, &err), YK_OK);
         ck_assert(fixed.is_given && fixed.is_fixed && fixed.is_even == (i == 0 || i == 2));
         for (uint64_t n = 0; n < 200; n++)
             check_fixed_rows(&fixed, n);
         check_fixed_rows(&fixed, INT32_MAX);
+        yk__fixed_free(&fixed);
     }
-    yk__fixed_read("3:1:2", "a setting", 3, &fixed, &err);
-    yk__fixed_rows(&fixed, 32, rows); /* due 16, 5 1/3, 10 2/3 */
-    ck_assert(rows[0] == 16 && rows[1] == 5 && rows[2] == 11);
-    yk__fixed_read("equal", "a setting", 3, &fixed, &err);
-    yk__fixed_rows(&fixed, 11, rows);
-    ck_assert(rows[0] == 4 && rows[1] == 4 && rows[2] == 3);
+}
+END_TEST
+
+static void expect_rows(const char *text, uint64_t n, const uint64_t want[3])
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__fixed fixed;
+    uint64_t rows[3] = {0};
+    ck_assert_int_eq(yk__fixed_read(text, "a setting", 3, &fixed, &err), YK_OK);
+    yk__fixed_count(&fixed, n, rows);
+    ck_assert(!memcmp(rows, want, sizeof rows));
+    yk__fixed_free(&fixed);
+}
+
+START_TEST(fixed_rows_of_some_parts)
+{
+    expect_rows("3:1:2", 32, (uint64_t[]){16, 5, 11}); /* due 16, 5 1/3, 10 2/3 */
+    expect_rows("equal", 11, (uint64_t[]){4, 4, 3});
+    expect_rows("equal", 2, (uint64_t[]){1, 1, 0});
+}
+END_TEST
+
+/* No table has a size of its own: more ranks than any job of this machine. */
+START_TEST(many_ranks)
+{
+    enum { RANKS = 5000 };
+    yk_error err = YK_ERROR_INIT;
+    yk__seat *seat = yk__calloc(RANKS, sizeof *seat);
+    uint64_t *rows = yk__calloc(RANKS, sizeof *rows), sum = 0;
+    yk__policy *p;
+    yk__fixed fixed;
+    ck_assert_int_eq(yk__fixed_read("equal", "a setting", RANKS, &fixed, &err), YK_OK);
+    yk__fixed_count(&fixed, 3 * RANKS + 1, rows);
+    ck_assert(rows[0] == 4 && rows[1] == 3 && rows[RANKS - 1] == 3);
+    yk__fixed_free(&fixed);
+    for (uint32_t r = 0; r < RANKS; r++)
+        seat[r].pace = r % 2 ? 1e-3 : 1e-2;
+    ck_assert_int_eq(yk__policy_new(RANKS, seat, 16 * RANKS, &p, &err), YK_OK);
+    for (uint32_t r = 0; r < RANKS; r++)
+        sum += yk__policy_decision(p)->share[r];
+    ck_assert_uint_eq(sum, 16 * RANKS);
+    ck_assert(yk__policy_decision(p)->share[1] > yk__policy_decision(p)->share[0]);
+    yk__policy_free(p);
+    yk__free(rows);
+    yk__free(seat);
 }
 END_TEST
 
@@ -284,7 +327,6 @@ START_TEST(fixed_shares_are_read_and_refused)
                {"99999999999999999999:1:1", "expected equal"}, {"equal ", "expected equal"}, {"3:1", "2 parts, for 3 ranks"},
                {"3", "1 part, for 3 ranks"}, {"3:1:2:4", "4 parts, for 3 ranks"}, {"3:0:2", "rank 1 would have no rows"}};
     yk__fixed fixed;
-    char text[40];
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         yk_error err = YK_ERROR_INIT;
         ck_assert_int_eq(yk__fixed_read(bad[i].text, "YOKE_SHARES", 3, &fixed, &err), YK_E_ARG);
@@ -292,12 +334,19 @@ START_TEST(fixed_shares_are_read_and_refused)
     }
     yk_error err = YK_ERROR_INIT;
     ck_assert_int_eq(yk__fixed_read(NULL, "YOKE_SHARES", 3, &fixed, &err), YK_OK);
-    ck_assert(!fixed.is_given && !fixed.is_fixed);
+    ck_assert(!fixed.is_given && !fixed.is_fixed && !strcmp(fixed.text, "speed"));
+    yk__fixed_free(&fixed);
     ck_assert_int_eq(yk__fixed_read("speed", "YOKE_SHARES", 3, &fixed, &err), YK_OK);
     ck_assert(fixed.is_given && !fixed.is_fixed);
+    yk__fixed_free(&fixed);
     ck_assert_int_eq(yk__fixed_read("3:1:2", "YOKE_SHARES", 3, &fixed, &err), YK_OK);
-    ck_assert_str_eq(yk__fixed_text(&fixed, text, sizeof text), "3:1:2");
+    ck_assert_str_eq(fixed.text, "3:1:2");
+    yk__fixed_free(&fixed);
+    ck_assert_int_eq(yk__fixed_read("2:2:2", "YOKE_SHARES", 3, &fixed, &err), YK_OK);
+    ck_assert_str_eq(fixed.text, "equal");
+    yk__fixed_free(&fixed);
     ck_assert_int_eq(yk__fixed_read("1", "YOKE_SHARES", 1, &fixed, &err), YK_OK);
+    yk__fixed_free(&fixed);
 }
 END_TEST
 
@@ -310,7 +359,7 @@ START_TEST(no_memory)
     yk__mem_fail_after(0);
     ck_assert_int_eq(yk__fit_new(2, 10, seat, &b, &err), YK_E_MEM);
     ck_assert_ptr_null(b);
-    for (long n = 0; n < 5; n++) {
+    for (long n = 0; n < 7; n++) {
         yk__mem_fail_after(n);
         ck_assert_int_eq(yk__policy_new(2, seat, 10, &p, &err), YK_E_MEM);
         ck_assert_ptr_null(p);
@@ -490,6 +539,8 @@ int main(void)
     tcase_add_test(t, owner_parts_are_the_best);
     tcase_add_test(t, turns_of_ranks_on_the_same_cores);
     tcase_add_test(t, fixed_rows_go_to_the_largest_remainders);
+    tcase_add_test(t, fixed_rows_of_some_parts);
+    tcase_add_test(t, many_ranks);
     tcase_add_test(t, fixed_shares_are_read_and_refused);
     tcase_add_test(t, no_memory);
     tcase_add_test(one, even_slices);

@@ -89,7 +89,7 @@ START_TEST(members_cost_what_they_exchange)
     ck_assert_msg(world_rate(&w) >= 0.97, "%g", world_rate(&w));
     for (uint32_t m = 2; m <= 4; m++) { /* the time that the policy expects of a set, measured or not */
         const bool member[4] = {true, m > 1, m > 2, m > 3};
-        uint64_t share[YK__RANKS];
+        uint64_t share[4];
         const double seen = yk__fit_set(w.p->fit, member, share), is = world_best_of(&w, (1u << m) - 1);
         ck_assert_msg(fabs(seen - is) < 0.1 * is, "%u members: %g seconds foreseen, %g are true", m, seen, is);
     }

@@ -88,6 +88,7 @@ double world_best_of(const world *w, uint32_t subset)
     uint64_t share[MOST] = {0};
     bool owner[MOST];
     double owns[MOST], update[MOST], copy[MOST] = {0};
+    yk__owner_line work[MOST];
     uint64_t given = 0;
     for (uint32_t r = 0; r < w->ranks && w->n >= w->ranks; r++)
         given += share[r] = subset >> r & 1;
@@ -113,7 +114,7 @@ double world_best_of(const world *w, uint32_t subset)
         owner[r] = subset >> r & 1;
         update[r] = w->d[r].update;
     }
-    yk__owner_parts(w->ranks, owner, update, copy, NULL, owns);
+    yk__owner_parts(w->ranks, owner, update, copy, NULL, work, owns);
     return window_seconds(w, share, owns);
 }
 

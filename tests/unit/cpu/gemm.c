@@ -20,6 +20,7 @@ typedef struct problem {
     float *a, *b; /* as doubles would see them */
     void *sa, *sb;
     float *c;
+    double *want, *size; /* the products in double, and the sums of their terms' sizes */
 } problem;
 
 static void *operand_make(float *plain, int64_t n, int dtype)
@@ -82,21 +83,36 @@ static bool problem_multiply_transposed(problem *p, const cpu_isa *isa, int gm, 
     return true;
 }
 
+TEST_LOOPS static void problem_solve(problem *p)
+{
+    const int64_t a_row = p->trans & 1 ? 1 : p->k, a_term = p->trans & 1 ? p->m : 1;
+    double *b = malloc((size_t)(p->k * p->n) * sizeof *b); /* by term and column */
+    for (int64_t k = 0; k < p->k; k++)
+        for (int64_t j = 0; j < p->n; j++)
+            b[k * p->n + j] = (double)p->b[p->trans & 2 ? j * p->k + k : k * p->n + j];
+    for (int64_t i = 0; i < p->m; i++) {
+        double *restrict want = p->want + i * p->n, *restrict size = p->size + i * p->n;
+        memset(want, 0, (size_t)p->n * sizeof *want);
+        memset(size, 0, (size_t)p->n * sizeof *size);
+        for (int64_t k = 0; k < p->k; k++) {
+            const double x = (double)p->a[i * a_row + k * a_term];
+            for (int64_t j = 0; j < p->n; j++) {
+                want[j] += x * b[k * p->n + j];
+                size[j] += fabs(x * b[k * p->n + j]);
+            }
+        }
+    }
+    free(b);
+}
+
 static void problem_compare(const problem *p, const cpu_isa *isa)
 {
-    for (int64_t i = 0; i < p->m; i++)
-        for (int64_t j = 0; j < p->n; j++) {
-            double want = 0, size = 0;
-            for (int64_t k = 0; k < p->k; k++) {
-                double t = (double)p->a[p->trans & 1 ? k * p->m + i : i * p->k + k] *
-                           (double)p->b[p->trans & 2 ? j * p->k + k : k * p->n + j];
-                want += t;
-                size += fabs(t);
-            }
-            double e = fabs((double)p->c[i * p->n + j] - want);
-            ck_assert_msg(e <= 4 * sqrt((double)p->k) * 6e-8 * size + 1e-30, "%s %lldx%lldx%lld type %d trans %d: %g",
-                          isa->name, (long long)p->m, (long long)p->n, (long long)p->k, p->dtype, p->trans, e);
-        }
+    for (int64_t i = 0; i < p->m * p->n; i++) {
+        const double e = fabs((double)p->c[i] - p->want[i]);
+        if (!(e <= 4 * sqrt((double)p->k) * 6e-8 * p->size[i] + 1e-30))
+            ck_abort_msg("%s %lldx%lldx%lld type %d trans %d: %g", isa->name, (long long)p->m, (long long)p->n, (long long)p->k, p->dtype,
+                         p->trans, e);
+    }
 }
 
 /* Instrumented, the large shapes take minutes; the smaller ones still cut every dimension in blocks. */
@@ -113,13 +129,16 @@ static void check_isa(const cpu_isa *isa)
     static const int types[] = {YK_F32, YK_BF16, YK_F16};
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
         for (int v = 0; v < 12; v++) {
-            problem p = {shapes[s][0], shapes[s][1], shapes[s][2], types[v / 4], v % 4, NULL, NULL, NULL, NULL, NULL};
+            problem p = {.m = shapes[s][0], .n = shapes[s][1], .k = shapes[s][2], .dtype = types[v / 4], .trans = v % 4};
             p.a = malloc((size_t)(p.m * p.k) * 4);
             p.b = malloc((size_t)(p.n * p.k) * 4);
             p.sa = operand_make(p.a, p.m * p.k, p.dtype);
             p.sb = operand_make(p.b, p.n * p.k, p.dtype);
             p.c = calloc((size_t)(p.m * p.n), 4);
             float *first = calloc((size_t)(p.m * p.n), 4);
+            p.want = malloc((size_t)(p.m * p.n) * sizeof *p.want);
+            p.size = malloc((size_t)(p.m * p.n) * sizeof *p.size);
+            problem_solve(&p);
             problem_multiply(&p, isa, false, 1, 1);
             problem_compare(&p, isa);
             memcpy(first, p.c, (size_t)(p.m * p.n) * 4);
@@ -133,7 +152,7 @@ static void check_isa(const cpu_isa *isa)
                 memcpy(first, p.c, (size_t)(p.m * p.n) * 4);
                 ck_assert(problem_multiply_transposed(&p, isa, 3, 1) && !memcmp(first, p.c, (size_t)(p.m * p.n) * 4));
             }
-            free(p.a), free(p.b), free(p.c), free(p.sa), free(p.sb), free(first);
+            free(p.a), free(p.b), free(p.c), free(p.sa), free(p.sb), free(p.want), free(p.size), free(first);
         }
 }
 

@@ -9,6 +9,7 @@
 #include "backends/cpu/isa/vec_kernels.h"
 #include "tests/support/cpu_near.h"
 #include "tests/support/run.h"
+#include "tests/support/sanitize.h"
 
 #define F64(x) yk_attr_of_f64(x)
 
@@ -28,26 +29,32 @@ typedef struct conv_case {
 
 typedef void (*conv_visit)(void *arg, int64_t x, int64_t w, int64_t y);
 
-/* every multiplication of the convolution, by index into x, w and y */
-static void conv_walk(const conv_case *s, conv_visit f, void *arg)
+/* the taps of y[at], a result of image i and filter o in row oy and column ox */
+TEST_LOOPS static inline void result_walk(const conv_case *s, conv_visit f, void *arg, int64_t at, const int64_t of[4])
 {
-    int64_t oh = (s->h + 2 * s->ph - s->dh * (s->kh - 1) - 1) / s->sh + 1;
-    int64_t ow = (s->w + 2 * s->pw - s->dw * (s->kw - 1) - 1) / s->sw + 1, cg = s->c / s->groups, og = s->o / s->groups;
+    const int64_t cg = s->c / s->groups, og = s->o / s->groups, first = of[0] * s->c + of[1] / og * cg;
+    const int64_t top = of[2] * s->sh - s->ph, left = of[3] * s->sw - s->pw;
+    for (int64_t c = 0; c < cg; c++)
+        for (int64_t ky = 0, iy = top; ky < s->kh; ky++, iy += s->dh)
+            for (int64_t kx = 0, ix = left; kx < s->kw && iy >= 0 && iy < s->h; kx++, ix += s->dw)
+                if (ix >= 0 && ix < s->w)
+                    f(arg, ((first + c) * s->h + iy) * s->w + ix, ((of[1] * cg + c) * s->kh + ky) * s->kw + kx, at);
+}
+
+/* every multiplication of the convolution, by index into x, w and y */
+TEST_LOOPS static inline void conv_walk(const conv_case *s, conv_visit f, void *arg)
+{
+    const int64_t oh = (s->h + 2 * s->ph - s->dh * (s->kh - 1) - 1) / s->sh + 1;
+    const int64_t ow = (s->w + 2 * s->pw - s->dw * (s->kw - 1) - 1) / s->sw + 1;
     for (int64_t i = 0; i < s->n * s->o * oh * ow; i++)
-        for (int64_t t = 0; t < cg * s->kh * s->kw; t++) {
-            int64_t o = i / (oh * ow) % s->o, ky = t / s->kw % s->kh, kx = t % s->kw, c = t / (s->kh * s->kw);
-            int64_t iy = i / ow % oh * s->sh - s->ph + ky * s->dh, ix = i % ow * s->sw - s->pw + kx * s->dw;
-            if (iy >= 0 && iy < s->h && ix >= 0 && ix < s->w)
-                f(arg, ((i / (s->o * oh * ow) * s->c + o / og * cg + c) * s->h + iy) * s->w + ix,
-                  o * cg * s->kh * s->kw + t, i);
-        }
+        result_walk(s, f, arg, i, (int64_t[]){i / (s->o * oh * ow), i / (oh * ow) % s->o, i / ow % oh, i % ow});
 }
 
 typedef struct conv_data {
     double *x, *w, *gy, *y, *gx, *gw;
 } conv_data;
 
-static void conv_sum(void *arg, int64_t x, int64_t w, int64_t y)
+TEST_LOOPS static inline void conv_sum(void *arg, int64_t x, int64_t w, int64_t y)
 {
     conv_data *d = arg;
     d->y[y] += d->x[x] * d->w[w];
@@ -55,12 +62,18 @@ static void conv_sum(void *arg, int64_t x, int64_t w, int64_t y)
     d->gw[w] += d->gy[y] * d->x[x];
 }
 
+/* y, and both gradients */
+TEST_LOOPS static void conv_solve(const conv_case *s, conv_data *d)
+{
+    conv_walk(s, conv_sum, d);
+}
+
 typedef struct conv_plain {
     const float *x, *w;
     float *y;
 } conv_plain;
 
-static void conv_add(void *arg, int64_t x, int64_t w, int64_t y)
+TEST_LOOPS static inline void conv_add(void *arg, int64_t x, int64_t w, int64_t y)
 {
     conv_plain *p = arg;
     p->y[y] += p->x[x] * p->w[w];
@@ -80,7 +93,7 @@ static void one_conv(const cpu_isa *isa, const conv_case *s, int dtype)
     kit_random(k, gy, -0.3, 0.3);
     conv_data d = {values_of(k, x), values_of(k, w), values_of(k, gy), calloc((size_t)kit_stored(k, y), 8),
                    calloc((size_t)kit_stored(k, x), 8), calloc((size_t)kit_stored(k, w), 8)};
-    conv_walk(s, conv_sum, &d);
+    conv_solve(s, &d);
     kit_node(k, YK_OP_CONV2D, KIT_IDS(x, w), KIT_IDS(y), attr, 7);
     kit_node(k, YK_OP_CONV2D_DX, KIT_IDS(gy, w), KIT_IDS(gx), attr, 7);
     kit_node(k, YK_OP_CONV2D_DW, KIT_IDS(gy, x), KIT_IDS(gw), attr, 7);
@@ -137,7 +150,7 @@ static void winograd_is_precise(const cpu_isa *isa, int64_t channels)
     kit_random(k, w, -0.1, 0.1);
     conv_data d = {values_of(k, x), values_of(k, w), values_of(k, y), calloc(4096, 8), calloc((size_t)kit_stored(k, x), 8),
                    calloc((size_t)kit_stored(k, w), 8)};
-    conv_walk(&s, conv_sum, &d);
+    conv_solve(&s, &d);
     kit_node(k, YK_OP_CONV2D, KIT_IDS(x, w), KIT_IDS(y), (int64_t[]){1, 1, 1, 1, 1, 1, 1}, 7);
     ck_assert_int_eq(kit_run(k, isa, 1), YK_OK);
     float *plain = calloc(4096, 4);

@@ -84,19 +84,22 @@ static double *numbers_of(const kit *k, uint32_t v)
     return x;
 }
 
-/* A row of y with a tap: which numbers of x it meets. */
-static void row_add(const conv *c, reference *r, int64_t x, int64_t w, int64_t y, int64_t cols, int64_t right)
+/* A row of y with a tap, and the numbers of x that it meets: x is the first one of its row. */
+TEST_LOOPS static void row_add(const conv *c, reference *r, int64_t x, int64_t w, int64_t y, int64_t cols, int64_t right)
 {
-    const int64_t step = c->of.attr[1], width = c->of.width;
-    for (int64_t j = 0; j < cols; j++) {
-        const int64_t at = j * step + right;
-        if (at < 0 || at >= width)
-            continue;
-        const int64_t of[TENSORS] = {x + at, w, y + j};
-        const int one = c->out == X ? Y : X, other = c->out == W ? Y : W;
-        const double term = r->t[one][of[one]] * r->t[other][of[other]];
-        r->t[c->out][of[c->out]] += term;
-        r->sizes[of[c->out]] += fabs(term);
+    const int64_t step[TENSORS] = {c->of.attr[1], 0, 1}, first[TENSORS] = {x + right, w, y};
+    const int one = c->out == X ? Y : X, other = c->out == W ? Y : W;
+    const double *a = r->t[one], *b = r->t[other];
+    double *restrict sum = r->t[c->out], *restrict size = r->sizes;
+    int64_t from = 0, to = cols;
+    while (from < cols && from * step[X] + right < 0)
+        from++;
+    while (to > from && (to - 1) * step[X] + right >= c->of.width)
+        to--;
+    for (int64_t j = from; j < to; j++) {
+        const double term = a[first[one] + j * step[one]] * b[first[other] + j * step[other]];
+        sum[first[c->out] + j * step[c->out]] += term;
+        size[first[c->out] + j * step[c->out]] += fabs(term);
     }
 }
 

@@ -11,6 +11,7 @@
 #include "plugins/kit/kit_coop.h"
 #include "tests/support/f16.h"
 #include "tests/support/run.h"
+#include "tests/support/sanitize.h"
 
 #include "plugins/kit/kernels/dialect.kc"
 
@@ -64,12 +65,27 @@ static float value_of(ushort h)
     return brain ? GET_bf16(h) : GET_f16(h);
 }
 
-static void sum_add(coop_sum_any *s, const coop_left_any *a, const coop_right_any *b)
+static void values_of(float to[MOST][MOST], const coop_operand *m, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < size.terms; k++)
+            to[i][k] = value_of(m->at[i][k]);
+}
+
+TEST_LOOPS static void sums_add(coop_sum_any *s, float left[MOST][MOST], float right[MOST][MOST])
 {
     for (uint32_t i = 0; i < size.rows; i++)
         for (uint32_t j = 0; j < size.cols; j++)
             for (uint32_t k = 0; k < size.terms; k++)
-                s->at[i][j] += value_of(a->own.at[i][k]) * value_of(b->own.at[j][k]);
+                s->at[i][j] += left[i][k] * right[j][k];
+}
+
+static void sum_add(coop_sum_any *s, const coop_left_any *a, const coop_right_any *b)
+{
+    float left[MOST][MOST], right[MOST][MOST];
+    values_of(left, &a->own, size.rows);
+    values_of(right, &b->own, size.cols);
+    sums_add(s, left, right);
 }
 
 /* One of the subgroup writes for all. */

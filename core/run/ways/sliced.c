@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parameters in slices in front of another way: an update always leaves the new values in the block for exchanges, from which programs
+ * pull buckets. So an only member publishes too, and an island passes nothing from device to device.
+ */
+#include "core/run/ways/ways.h"
+
+static bool sliced_fits(const yk__params *p)
+{
+    return p->slices;
+}
+
+const yk__way yk__way_sliced = {.name = "sliced", .fits = sliced_fits, .blocks = YK__BLOCKS_BOTH, .publish = yk__way_publish_through};

@@ -1,0 +1,167 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# yoke plan: its option line trains, its choice fits where others do not, described ranks, bad files of devices, and the prediction in the
+# log of a run.
+. "$YOKE_SOURCE/tests/cli/lib.sh"
+export YOKE_CACHE_DIR="$out/cache"
+mkdir -m 700 "$out/cache"
+seq 10000 | tr -d '\n' >"$out/text"
+gpt2="--model gpt2 --model-config n_layer=3,n_embd=64,n_head=2,vocab_size=256,n_positions=32,seq_len=32"
+text="--data text:$out/text,tokenizer=bytes,seq-len=32"
+
+described() { # described COUNT MEMORY: a file of ranks of one device
+    printf '{"format": "yoke-devices", "line": 1e-10, "step": 1e-4,\n "devices": [{"name": "a", "count": %s, "memory": %s,\n' "$1" "$2"
+    printf '  "products": 1e-10, "attention": 2e-10, "moved": 2e-10, "special": 1e-9, "nodes": 1e-6, "update": 2e-9}]}\n'
+}
+chosen() { sed -n 's/^use: //p' "$out/plan"; } # the options of the last plan
+
+line_runs() {
+    described 1 0 >"$out/one.json"
+    # shellcheck disable=SC2086
+    "$yoke" plan $gpt2 $text --global-batch 8 --device-file "$out/one.json" >"$out/plan" || return 1
+    cat "$out/plan"
+    grep -q '^rank 0  a  bound by ' "$out/plan" || return 1
+    # shellcheck disable=SC2046,SC2086
+    "$yoke" train $gpt2 $text --devices cpu:0! $(chosen) --max-steps 2 --output-dir "$out/run" >"$out/said" 2>&1 ||
+        { cat "$out/said"; return 1; }
+}
+ok "the option line of a plan trains" line_runs
+
+fits() { # under a limit that no whole batch keeps to, even with its activations computed again
+    limit=3500000
+    described 1 $limit >"$out/small.json"
+    # shellcheck disable=SC2086
+    "$yoke" plan $gpt2 --global-batch 16 --eval-strategy no --device-file "$out/small.json" >"$out/plan" || { cat "$out/plan"; return 1; }
+    cat "$out/plan"
+    grep -q '^ -  .* needs .* of 3.3 MiB on a: activations ' "$out/plan" || return 1
+    # shellcheck disable=SC2046,SC2086
+    YOKE_MEMORY_LIMIT=$limit "$yoke" train $gpt2 $text --devices cpu:0! $(chosen) --eval-strategy no --max-steps 2 --json \
+        --output-dir "$out/limited" >"$out/said" 2>"$out/err" || { cat "$out/err"; return 1; }
+    python3 -c 'import json, sys
+assert 0 < json.loads(open(sys.argv[1]).read().splitlines()[-1])["peak_bytes"] <= int(sys.argv[2])' "$out/said" $limit || return 1
+    # shellcheck disable=SC2086
+    YOKE_MEMORY_LIMIT=$limit "$yoke" train $gpt2 $text --devices cpu:0! --global-batch 16 --eval-strategy no --max-steps 2 \
+        --output-dir "$out/large" >"$out/said" 2>&1 && return 1
+    grep -q 'smaller batch or raise the limit' "$out/said" || { cat "$out/said"; return 1; }
+}
+ok "the choice trains under a limit where the given batch does not" fits
+
+none_fits() {
+    described 1 1000 >"$out/tiny.json"
+    # shellcheck disable=SC2086
+    "$yoke" plan $gpt2 --global-batch 4 --device-file "$out/tiny.json" >"$out/plan" 2>"$out/err"
+    [ $? = 1 ] && grep -q 'no candidate fits' "$out/err" && ! grep -q '^use:' "$out/plan"
+}
+ok "without a candidate that fits, the exit code is 1" none_fits
+
+many_ranks() { # a cluster that is not there; slices are of its size
+    for count in 2 4096; do
+        described $count 0 >"$out/many.json"
+        # shellcheck disable=SC2086
+        timeout 120 "$yoke" plan $gpt2 --shard gradients --no-gradient-checkpointing --global-batch $count --json \
+            --device-file "$out/many.json" >"$out/$count" || return 1
+    done
+    python3 - "$out/2" "$out/4096" <<'P'
+import json, sys
+two, many = (json.load(open(f))["candidates"][0] for f in sys.argv[1:])
+assert many["ranks"][0]["count"] == 4096 and two["shard"] == many["shard"] == "gradients"
+assert 0 < many["rank_bytes"] < two["rank_bytes"], (two, many)
+assert many["wire_bytes"] > two["wire_bytes"] > 0 and many["step_s"] > 0
+P
+}
+ok "4,096 described ranks" many_ranks
+
+objectives() { # least memory is another choice than least time; a given option is not varied
+    described 2 0 >"$out/two.json"
+    for objective in time memory; do
+        # shellcheck disable=SC2086
+        "$yoke" plan $gpt2 --shard state --global-batch 16 --objective $objective --json --device-file "$out/two.json" >"$out/$objective" ||
+            return 1
+    done
+    python3 - "$out/time" "$out/memory" <<'P'
+import json, sys
+time, memory = (json.load(open(f))["candidates"] for f in sys.argv[1:])
+assert len(time) == len(memory) == 8 and {c["shard"] for c in time} == {"state"}
+assert {c["global_batch"] * c["gradient_accumulation_steps"] for c in time} == {16}
+assert time[0]["step_s"] == min(c["step_s"] for c in time) < memory[0]["step_s"]
+assert memory[0]["rank_bytes"] == min(c["rank_bytes"] for c in time) < time[0]["rank_bytes"]
+P
+}
+ok "objectives" objectives
+
+refused() { # refused TEXT OPTION...: one line and exit code 2
+    wanted=$1
+    shift
+    "$yoke" plan --model mlp "$@" >"$out/plan" 2>"$out/err"
+    [ $? = 2 ] && grep -q -e "$wanted" "$out/err" && [ "$(wc -l <"$out/err")" = 1 ] || { cat "$out/err"; return 1; }
+}
+bad_file() { # bad_file TEXT LINE...: a file of these lines
+    expected=$1
+    shift
+    printf '%s\n' "$@" >"$out/bad.json"
+    refused "$expected" --device-file "$out/bad.json"
+}
+bad_files() {
+    refused 'there is no such file' --device-file "$out/nowhere" &&
+        bad_file 'line 1: no "devices"' '{}' &&
+        bad_file 'line 2: count 0: expected a number of ranks' '{"devices": [' '{"name": "a", "products": 1e-9, "count": 0}]}' &&
+        bad_file 'line 2: count 1.5: expected a whole number' '{"devices": [' '{"name": "a", "products": 1e-9, "count": 1.5}]}' &&
+        bad_file 'line 3: moved -1: expected seconds' '{"devices": [' '{"name": "a", "products": 1e-9,' '"moved": -1}]}' &&
+        bad_file 'line 2: device a has no time of products' '{"devices": [' '{"name": "a"}]}' &&
+        bad_file 'line 2: a device without a name' '{"devices": [' '{"products": 1}]}' &&
+        bad_file 'line 2: colour red: expected name' '{"devices": [' '{"colour": "red"}]}' &&
+        bad_file 'line 1: devices: expected a list' '{"devices": {}}' &&
+        bad_file 'expected 65536 ranks at most' '{"devices": [{"name": "a", "products": 1, "count": 65536},' \
+            '{"name": "b", "products": 1}]}' &&
+        bad_file 'its times are of bf16' '{"precision": "bf16", "devices": [{"name": "a", "products": 1}]}' &&
+        bad_file 'not JSON' '{"devices": [{"name": "a",'
+}
+ok "bad files of devices, by line" bad_files
+
+usage() {
+    described 4 0 >"$out/four.json"
+    refused '4 ranks need a row each' --global-batch 2 --device-file "$out/four.json" &&
+        refused 'did you mean time' --objective tim &&
+        refused 'expected auto, none, or the milliseconds' --plan best || return 1
+    "$yoke" train --model mlp --device-file "$out/four.json" --data "text:$out/text" --output-dir "$out/no" >"$out/said" 2>&1
+    [ $? = 2 ] && grep -q 'a run takes devices that are there' "$out/said"
+}
+ok "usage" usage
+
+measured() { # the devices' own times, kept for the run that plans itself
+    "$yoke" info --describe --devices "cpu:0! cpu:0!" >"$out/here.json" 2>"$out/err" || { cat "$out/err"; return 1; }
+    cat "$out/here.json"
+    python3 -c 'import json, sys
+d = json.load(open(sys.argv[1]))
+assert d["format"] == "yoke-devices" and d["devices"][0]["count"] == 2 and d["devices"][0]["products"] > 0 and d["together"] >= 1' \
+        "$out/here.json" || return 1
+    # shellcheck disable=SC2086
+    "$yoke" train $gpt2 $text --devices "cpu:0! cpu:0!" --shard state --no-gradient-checkpointing --global-batch 8 --plan auto \
+        --max-steps 6 --output-dir "$out/auto" >"$out/said" 2>&1 || { cat "$out/said"; return 1; }
+    cat "$out/said"
+    grep -q 'plan: --shard state --global-batch ' "$out/said" && [ "$(grep -c 'ms predicted, .* measured' "$out/said")" = 1 ]
+}
+ok "times of the devices that are there, and --plan auto" measured
+
+page() { # the blocks of commands, in order, with `yoke` the one of this build
+    sed -n '/^```sh$/,/^```$/p' "$YOKE_SOURCE/docs/plan.md" | sed -e '/^```/d' -e "s|^yoke |\"\$YOKE\" |" >"$out/page.sh"
+    [ "$(grep -c '"$YOKE"' "$out/page.sh")" = 4 ] || { cat "$out/page.sh"; return 1; }
+    OUT=$out YOKE=$yoke sh -e "$out/page.sh" >"$out/said" 2>"$out/err" || { cat "$out/err"; return 1; }
+    cat "$out/said"
+    [ "$(grep -c '^use: --shard ' "$out/said")" = 3 ]
+}
+ok "the commands of docs/plan.md" page
+
+exact() { # a plan's bytes are the estimate's
+    set -- $gpt2 --devices "cpu:0! cpu:0!" --global-batch 8
+    "$yoke" plan "$@" --no-gradient-checkpointing --json >"$out/plan" &&
+        "$yoke" estimate-memory "$@" --shard gradients --json >"$out/estimate" || return 1
+    python3 - "$out/plan" "$out/estimate" <<'P'
+import json, sys
+plan, estimate = (json.load(open(f)) for f in sys.argv[1:])
+same = [c for c in plan["candidates"] if c["shard"] == "gradients" and c["global_batch"] == 8][0]
+assert same["rank_bytes"] == max(r["peak_bytes"] for r in estimate["ranks"]) and same["shared_bytes"] == estimate["shared_bytes"]
+P
+}
+ok "a plan's memory is the estimate's" exact
+plan

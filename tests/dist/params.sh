@@ -1,0 +1,140 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Parameters in slices (--shard params) train the bits of --shard state on devices with memory of their own: CUDA's driver without a GPU
+# (tests/fakes), OpenCL, Vulkan. Checkpoints resume in any stage; an estimate is the run's bytes; a killed rank ends the job.
+. "$YOKE_SOURCE/tests/cli/lib.sh"
+need_data fashion-mnist cifar10-part banking77
+need_cores 2
+small_images "$out/images"
+seq 3000 | tr -d '\n' >"$out/text"
+head -n 200 "$data/banking77/train.csv" >"$out/rows.csv"
+export YOKE_BUCKET_BYTES=65536 # several buckets in a small model
+
+mlp="--model mlp --model-config hidden=64 --data idx:$out/images --global-batch 32"
+layers="n_layer=3,n_head=2,n_embd=64,n_positions=32,attn_pdrop=0.1"
+gpt2="--model gpt2 --model-config $layers --data text:$out/text --tokenizer bytes --seq-len 32 --global-batch 4 --eval-strategy no"
+bert="--model bert --model-config num_hidden_layers=2,hidden_size=64,num_attention_heads=2,intermediate_size=128,max_position_embeddings=32"
+bert="$bert --data csv:$out/rows.csv,text=text,label=category --tokenizer bytes --max-length 32 --global-batch 4 --eval-strategy no"
+resnet="--model resnet20 --data cifar10:$data/cifar10-part --global-batch 16 --optim sgd --eval-strategy no"
+
+train() { # train NAME DEVICES OPTION..: the model in $out/NAME
+    to=$1 devices=$2
+    shift 2
+    # shellcheck disable=SC2086
+    "$yoke" train --devices "$devices" --shares equal --max-steps 4 --overwrite-output-dir --output-dir "$out/$to" --json "$@" \
+        >"$out/$to.json" || return 1
+}
+
+same() { # same DEVICES OPTION.. [-- OPTION.. of the sliced run]
+    devices=$1 own='' both=''
+    shift
+    while [ $# -gt 0 ] && [ "$1" != -- ]; do
+        both="$both $1"
+        shift
+    done
+    [ $# = 0 ] || shift
+    own=$*
+    # shellcheck disable=SC2086
+    train whole "$devices" $both --shard state && train sliced "$devices" $both --shard params --keep-whole 0 $own || return 1
+    cmp "$out/whole/model.safetensors" "$out/sliced/model.safetensors"
+}
+
+by_messages() {
+    export YOKE_TRANSPORT=local
+    # shellcheck disable=SC2086
+    same "cpu:0! cuda:0!" $gpt2 -- --shard-within host && same "cuda:0! cuda:1!" $gpt2 --precision bf16 -- --shard-within host
+    code=$?
+    unset YOKE_TRANSPORT
+    return $code
+}
+refused_by_messages() {
+    # shellcheck disable=SC2086
+    ! YOKE_TRANSPORT=local train none "cuda:0! cuda:1!" $mlp --shard params 2>"$out/err" && grep -q -e "--shard-within host" "$out/err"
+}
+
+# Two steps in one stage, two in the other: the bits of four in one.
+resumed() {
+    # shellcheck disable=SC2086
+    train straight "cuda:0! cuda:1!" $gpt2 --shard state || return 1
+    for stages in "state params" "params state" "params gradients"; do
+        from=${stages% *} to=${stages#* }
+        [ $from = params ] && from="params --keep-whole 0"
+        [ $to = params ] && to="params --keep-whole 0"
+        train half "cuda:0! cuda:1!" $gpt2 --shard $from --save-steps 2 &&
+            train rest "cuda:0! cuda:1!" $gpt2 --shard $to --resume-from-checkpoint "$out/half/checkpoint-2" &&
+            cmp "$out/straight/model.safetensors" "$out/rest/model.safetensors" || return 1
+    done
+    train fewer cpu:0 $gpt2 --resume-from-checkpoint "$out/half/checkpoint-2" # another number and kind of ranks
+}
+
+estimated() {
+    set -- --devices "cuda:0! cuda:1!" --shares equal --shard params --keep-whole 0 --prefetch-units 1
+    # shellcheck disable=SC2086
+    "$yoke" estimate-memory --model gpt2 --model-config $layers,vocab_size=256,seq_len=32 --global-batch 4 --eval-strategy no "$@" --json \
+        >"$out/plan" && train run "cuda:0! cuda:1!" $gpt2 "$@" || return 1
+    python3 -c 'import json, sys
+plan, run = (json.loads(open(f).read().splitlines()[-1]) for f in sys.argv[1:])
+print(plan, run)
+assert plan["ranks"][0]["peak_bytes"] == run["peak_bytes"] > 0' "$out/plan" "$out/run.json"
+}
+
+killed() { # one clear error, and no process stays
+    # shellcheck disable=SC2086
+    timeout 60 "$yoke" train --devices "cuda:0! cuda:1!" $gpt2 --shares equal --shard params --keep-whole 0 --max-steps 100000 \
+        --overwrite-output-dir --output-dir "$out/killed" --logging-steps 5 --log "$out/killed.jsonl" 2>"$out/err" &
+    job=$!
+    for _ in $(seq 300); do
+        [ -s "$out/killed.jsonl" ] && break
+        sleep 0.1
+    done
+    victim=$(ps -o pid= --ppid "$(ps -o pid= --ppid $job | head -n 1)" | tail -n 1) # timeout's child launches the ranks
+    kill -KILL "$victim"
+    wait $job
+    code=$?
+    cat "$out/err"
+    [ $code = 1 ] && grep -q "died\|signal" "$out/err"
+}
+
+kinds() { # kinds NAME DEVICES
+    # shellcheck disable=SC2086
+    {
+        ok "$1: gpt2" same "$2" $gpt2
+        ok "$1: gpt2 in bf16" same "$2" $gpt2 --precision bf16
+    }
+}
+
+if [ "$(uname -m)" = x86_64 ]; then
+    . "$YOKE_SOURCE/tests/fakes/use.sh"
+    # shellcheck disable=SC2086
+    {
+        kinds "a card and a processor" "cpu:0! cuda:0!"
+        kinds "two cards" "cuda:0! cuda:1!"
+        ok "mlp with evaluation" same "cuda:0! cuda:1!" $mlp
+        ok "bert" same "cpu:0! cuda:0!" $bert
+        ok "resnet20 in bf16" same "cuda:0! cuda:1!" $resnet --precision bf16
+        ok "fp16, with skipped steps" same "cuda:0! cuda:1!" $gpt2 --precision fp16 --loss-scaling init=1e7
+        ok "units that stay for backward" same "cuda:0! cuda:1!" $gpt2 --precision bf16 -- --reshard-after-forward off
+        ok "units that come early" same "cuda:0! cuda:1!" $gpt2 -- --prefetch-units 2
+        ok "activations that are computed again" same "cuda:0! cuda:1!" $gpt2 --gradient-checkpointing
+        ok "by messages, each host with all parameters" by_messages
+        ok "by messages, slices over all hosts are refused" refused_by_messages
+        ok "stages resume each other's checkpoints" resumed
+        ok "an estimate is the run's bytes" estimated
+        ok "a killed card ends the job" killed
+    }
+else
+    skip "cards" "the fake driver runs kernels on x86-64 only"
+fi
+if "$yoke" info --kinds 2>/dev/null | grep -q '^opencl$'; then
+    # shellcheck disable=SC2086
+    ok "OpenCL: gpt2 in bf16" same "cpu:0! opencl:0@1!" $gpt2 --precision bf16
+else
+    skip "OpenCL" "no OpenCL device here"
+fi
+if "$yoke" info --kinds 2>/dev/null | grep -q '^vulkan$'; then
+    # shellcheck disable=SC2086
+    ok "Vulkan: mlp" same "cpu:0! vulkan:0!" $mlp
+else
+    skip "Vulkan" "no Vulkan device here"
+fi
+plan

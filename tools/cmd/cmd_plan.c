@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* yoke plan: chooses among the ways to train a model on some devices. */
+#include <stdlib.h>
+
+#include "core/control/start/origin.h"
+#include "tools/bench/sample.h"
+#include "tools/config/apply.h"
+#include "tools/config/config_shard.h"
+#include "tools/plan/table.h"
+#include "tools/train/spellings.h"
+#include "tools/train/train_options.h"
+
+static const yk__cli_option options[] = {
+    TRAIN_MODEL_OPTIONS,
+    TRAIN_RUN_OPTIONS,
+    SHARD_OPTIONS,
+    {"memory-limit|limit", "BYTES", NULL, "of each rank, as 6G or 500M; by rank: 6G,2G", "YOKE_MEMORY_LIMIT"},
+    {"objective", "time|memory", "time", "the candidate of least time that fits, or of least memory", NULL},
+    {"measure", NULL, NULL, "measure the devices again, though their times are in the cache folder", NULL},
+    TRAIN_REFUSED_OPTIONS,
+};
+
+static const yk__cli_spelling spellings[] = {TRAIN_SPELLINGS, TRAIN_RUN_SPELLINGS};
+
+static const yk__cli_command command = {
+    .name = "plan",
+    .usage = "--model NAME|--from DIR [--data KIND:PATH] [the options of yoke train]",
+    .summary = "choose sharding, recomputation and micro batches by memory and predicted time",
+    .text = "Candidates are the stages of --shard that a run accepts, each with and without --gradient-checkpointing, and with micro\n"
+            "batches of the rows of --global-batch, their halves, quarters and eighths. The rows of a step stay the same. An option that\n"
+            "is given is not varied. A row of the table is a candidate: rows of a micro batch over all ranks, micro batches, the\n"
+            "predicted time of a step, the memory of the fullest rank, host memory that ranks share, and bytes that a rank sends in a\n"
+            "step. The memory is yoke estimate-memory's, to the byte. Candidates that do not fit come last, with the bytes they need;\n"
+            "if none fits, the exit code is 1.\n"
+            "The last line has the options of the first candidate, for yoke train; under --memory-limit the run needs the same\n"
+            "YOKE_MEMORY_LIMIT.\n"
+            "\n"
+            "Times come from short measurements of the devices, alone and together, which take seconds. The cache folder keeps them\n"
+            "under the devices' names. With --device-file the devices are those of a file that yoke info --describe wrote, here or on\n"
+            "another machine. \"count\" there makes several ranks of one device; memory is then planned for two ranks that exchange\n"
+            "messages, with slices of the described ranks' size.\n"
+            "\n"
+            "yoke train --plan auto does the same before it starts, takes the first candidate, and logs the predicted time beside the\n"
+            "measured one.",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+    .spellings = spellings,
+    .n_spellings = sizeof spellings / sizeof spellings[0],
+};
+
+static int plan_run(const yk__cli *cli, char *program)
+{
+    static search s;
+    static const char *const objectives[] = {"time", "memory"};
+    bool bad = false;
+    int code = YK_EXIT_USAGE;
+    const int objective = yk__cli_word(cli, "objective", objectives, 2, &bad);
+    if (!sample_as_train_right(cli) || bad)
+        return YK_EXIT_USAGE;
+    if (yk__cli_given(cli, "memory-limit"))
+        setenv("YOKE_MEMORY_LIMIT", yk__cli_text(cli, "memory-limit"), 1);
+    if (search_run(&s, cli, objective == 1, program, &code)) {
+        if (yk__cli_on(cli, "json"))
+            table_print_json(&s);
+        else
+            table_print(&s);
+        code = s.n && s.list[0].fits ? YK_EXIT_OK : YK_EXIT_FAILED;
+        if (code)
+            fprintf(stderr, "yoke plan: no candidate fits: give more devices, or a smaller --global-batch\n");
+    }
+    search_free(&s);
+    return code;
+}
+
+int yk__cmd_plan(int argc, char **argv)
+{
+    yk__cli cli;
+    int code;
+    argv = settings_apply(&command, &argc, argv, &code);
+    if (!argv)
+        return code;
+    argv = yk__spell(&command, &argc, argv);
+    if (!argv)
+        return YK_EXIT_USAGE;
+    char **args = train_arguments(argc, argv);
+    code = args ? yk__cli_parse(&command, argc, argv, &cli) : YK_EXIT_FAILED;
+    if (code < 0 && yk__launched())
+        code = yk__cli_usage(&command, "this process is a rank of a job, and a plan is made before ranks start: run yoke plan without "
+                             "that launcher");
+    if (code < 0)
+        code = plan_run(&cli, args[0]);
+    free(args);
+    return code;
+}

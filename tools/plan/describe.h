@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Measures devices for a plan. Probes are short `yoke bench step` runs of small models, each with much of one kind of work, so that a fit
+ * (cost_fit) finds the time of each kind. Devices are measured alone, and then all together for the exchange.
+ */
+#ifndef YOKE_TOOLS_PLAN_DESCRIBE_H
+#define YOKE_TOOLS_PLAN_DESCRIBE_H
+
+#include <jansson.h>
+
+#include "tools/plan/devices.h"
+
+/* A question to this program: the devices and the precision of a job. */
+typedef struct describe_ask {
+    char *program;         /* this program's path */
+    const char *devices;   /* specifications; NULL: YOKE_DEVICES, else cpu */
+    const char *precision; /* one word */
+    bool substitute;       /* --allow-substitute */
+    bool fresh;            /* measure, though the cache folder has times */
+} describe_ask;
+
+/* The devices of a job, from the cache folder or measured; an error with the failed probe's message. */
+yk_status describe_devices(const describe_ask *ask, devices *d, yk_error *err);
+/* Runs a command of this program that prints one JSON object, the caller's to json_decref. On failure err has the child's message. */
+json_t *describe_run(char **argv, yk_error *err);
+/* Reads a "work" object. */
+work describe_work(const json_t *object);
+
+#endif

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Makes, plans and sorts the candidates. */
+#include "tools/plan/search.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/number.h"
+#include "core/base/option.h"
+#include "core/base/word.h"
+#include "core/control/start/origin.h"
+#include "core/run/stage.h"
+#include "tools/plan/child.h"
+#include "tools/plan/describe.h"
+#include "tools/train/train.h"
+
+enum { MOST_ARGS = 2 * YK_CLI_OPTIONS + 24, HALVINGS = 3 };
+
+static const char *const stage_words[] = {"state", "gradients", "params"};
+enum { STAGES = sizeof stage_words / sizeof stage_words[0] };
+
+/* Options that the candidates set, that name the devices, or that are the plan's own. */
+static const char own_options[] = "config-file|deepspeed|fsdp|fsdp-config|sharded-ddp|parallelism-config|accelerator-config|dry-run|plan|"
+                                  "device-file|json|objective|measure|memory-limit|shard|gradient-checkpointing|global-batch|"
+                                  "gradient-accumulation-steps|devices|output-dir";
+
+static char *text_of(const char *s)
+{
+    return (char *)(uintptr_t)s;
+}
+
+/* ---- Candidates --------------------------------------------------------------------------------------------------- */
+
+/* True for a stage that a run accepts, and that the user left open. */
+static bool stage_open(const search *s, uint32_t k)
+{
+    yk__stage stage, typed;
+    yk_error err = YK_ERROR_INIT;
+    if (yk__stage_read(stage_words[k], "--shard", &stage, &err))
+        return false;
+    if (yk__cli_typed(s->cli, "shard"))
+        return yk__stage_find(yk__cli_text(s->cli, "shard"), &typed) && typed.kind == stage.kind;
+    return s->devices.ranks > 1 || k == 0;
+}
+
+static void candidates_make(search *s, uint64_t batch, uint64_t micros)
+{
+    const bool asked = yk__cli_on(s->cli, "gradient-checkpointing");
+    const bool settled = yk__cli_typed(s->cli, "gradient-checkpointing");
+    for (uint32_t k = 0; k < STAGES; k++)
+        for (int again = settled && asked; stage_open(s, k) && again <= !(settled && !asked); again++)
+            for (uint32_t i = 0; i <= HALVINGS && batch % (1u << i) == 0; i++) {
+                const uint64_t rows = batch >> i;
+                if ((i && rows < s->devices.ranks) || s->n == SEARCH_MOST)
+                    break;
+                s->list[s->n++] = (candidate){.shard = stage_words[k], .recomputes = again, .batch = rows, .micros = micros << i};
+            }
+}
+
+/* ---- A candidate's plan ------------------------------------------------------------------------------------------- */
+
+/* The user's options as they were read, for a child that plans. */
+static int user_arguments(const yk__cli *cli, char **argv, char (*names)[48])
+{
+    int n = 0;
+    for (size_t i = 0; i < cli->command->n_options; i++) {
+        const yk__cli_option *o = &cli->command->options[i];
+        const size_t length = strcspn(o->name, "|");
+        if (!cli->typed[i] || yk__cli_is_named(own_options, o->name, length) || o->arg == YK_REFUSED)
+            continue;
+        snprintf(names[i], sizeof names[i], "--%s%.*s", o->arg || cli->value[i] ? "" : "no-", (int)length, o->name);
+        argv[n++] = names[i];
+        if (o->arg)
+            argv[n++] = text_of(cli->value[i]);
+    }
+    return n;
+}
+
+/* The devices for the child: those that are there; for described ones processors in their place, which exchange by messages. */
+static const char *planning_devices(const search *s)
+{
+    const char *given = yk__cli_text(s->cli, "devices");
+    if (s->described)
+        return s->devices.ranks > 1 ? "cpu:0! cpu:0!" : "cpu:0!";
+    return given && *given ? given : "cpu";
+}
+
+static json_t *candidate_run(const search *s, const candidate *c, yk_error *err)
+{
+    static char names[YK_CLI_OPTIONS][48];
+    char *argv[MOST_ARGS], batch[24], micros[24];
+    const uint64_t ranks = s->devices.ranks, planned = ranks > 1 ? 2 : 1;
+    const uint64_t rows = s->described ? (c->batch + ranks - 1) / ranks * planned : c->batch;
+    int n = 0;
+    snprintf(batch, sizeof batch, "%llu", (unsigned long long)rows);
+    snprintf(micros, sizeof micros, "%llu", (unsigned long long)(s->described && c->micros > 2 ? 2 : c->micros)); /* more: no more bytes */
+    argv[n++] = s->program;
+    argv[n++] = text_of("estimate-memory");
+    n += user_arguments(s->cli, argv + n, names);
+    const char *const words[] = {"--json", "--config-file", "none", "--devices", planning_devices(s), "--shard", c->shard,
+                                 "--global-batch", batch, "--gradient-accumulation-steps", micros};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        argv[n++] = text_of(words[i]);
+    if (c->recomputes)
+        argv[n++] = text_of("--gradient-checkpointing");
+    argv[n] = NULL;
+    return describe_run(argv, err);
+}
+
+static double bytes_of(const json_t *rank, const char *name)
+{
+    return json_number_value(json_object_get(rank, name));
+}
+
+/* Index of the first rank of a row of devices, as the job numbers them. */
+static uint32_t first_rank(const devices *d, const json_t *ranks, uint32_t row, bool described)
+{
+    const size_t n = json_array_size(ranks);
+    for (size_t i = 0; i < n && !described; i++)
+        if (!strcmp(json_string_value(json_object_get(json_array_get(ranks, i), "device")), d->row[row].name))
+            return (uint32_t)i;
+    return 0;
+}
+
+/* A planned rank of two stands for a described one of many: slices are smaller, and its own blocks for messages are its memory. */
+static double rank_bytes(const search *s, const json_t *rank, double shared)
+{
+    const double peak = bytes_of(rank, "peak_bytes"), sliced = bytes_of(json_object_get(rank, "work"), "sliced");
+    if (!s->described)
+        return peak;
+    return s->devices.ranks > 1 ? peak - sliced + sliced * 2 / s->devices.ranks + shared : peak;
+}
+
+static double limit_of(const search *s, uint32_t row)
+{
+    uint32_t rank = 0;
+    for (uint32_t i = 0; i < row; i++)
+        rank += s->devices.row[i].count;
+    const double limit = (double)yk__option_size_of(YK__OPTION_MEMORY_LIMIT, rank);
+    return limit > 0 ? limit : 0;
+}
+
+/* Compares a row's need with its room. Processors of a host share its memory, unless limits part it. */
+static void row_check(const search *s, candidate *c, uint32_t i, const json_t *rank, double bytes)
+{
+    const device_row *row = &s->devices.row[i];
+    const double limit = limit_of(s, i);
+    const bool pooled = row->host && !limit && !s->described;
+    const double needs = pooled ? c->all : bytes, has = limit ? limit : (double)row->memory;
+    const bool tighter = !c->needs || (has > 0 && (!(c->has > 0) || needs / has > c->needs / c->has));
+    c->fits = c->fits && (!(has > 0) || needs <= has);
+    if (!tighter)
+        return;
+    c->tight = i;
+    c->needs = needs;
+    c->has = has;
+    c->activations = bytes_of(rank, "activation_bytes") + bytes_of(rank, "scratch_bytes");
+    c->state = bytes_of(rank, "state_bytes");
+}
+
+static void memory_read(const search *s, candidate *c, const json_t *o)
+{
+    const devices *d = &s->devices;
+    const json_t *ranks = json_object_get(o, "ranks");
+    const double shared = json_number_value(json_object_get(o, "shared_bytes"));
+    c->shared = s->described ? 0 : shared;
+    c->all = c->shared;
+    c->fits = true;
+    for (uint32_t i = 0; i < d->n; i++) {
+        const double bytes = rank_bytes(s, json_array_get(ranks, first_rank(d, ranks, i, s->described)), shared);
+        c->largest = fmax(c->largest, bytes);
+        c->all += bytes * d->row[i].count;
+    }
+    for (uint32_t i = 0; i < d->n; i++) {
+        const json_t *rank = json_array_get(ranks, first_rank(d, ranks, i, s->described));
+        row_check(s, c, i, rank, rank_bytes(s, rank, shared));
+    }
+}
+
+static void time_read(const search *s, candidate *c, const json_t *o)
+{
+    const devices *d = &s->devices;
+    const json_t *ranks = json_object_get(o, "ranks");
+    const char *shares = yk__cli_text(s->cli, "shares");
+    for (uint32_t i = 0; i < d->n; i++)
+        c->work[i] = describe_work(json_object_get(json_array_get(ranks, first_rank(d, ranks, i, s->described)), "work"));
+    const bool slices = strcmp(c->shard, "state") != 0;
+    c->seconds = cost_step(&(cost_case){d, c->work, (double)c->micros, !shares || !strcmp(shares, "speed"), slices}, c->rank);
+    c->wire = cost_wire(c->work[0].trained, d->ranks, (double)c->micros, slices);
+}
+
+/* Plans without the limit in YOKE_MEMORY_LIMIT. */
+static json_t *unlimited_run(const search *s, const candidate *c, yk_error *err)
+{
+    char *limit;
+    child_set("YOKE_MEMORY_LIMIT", NULL, &limit);
+    json_t *o = candidate_run(s, c, err);
+    child_restore("YOKE_MEMORY_LIMIT", &limit);
+    return o;
+}
+
+/* Under a limit the planner recomputes more, as in the run; a candidate that cannot be planned so tells what it needs without. A rank that
+ * stands for a described one has other slices, which a limit would not fit. */
+static json_t *limited_run(const search *s, const candidate *c, yk_error *err)
+{
+    if (s->described)
+        return unlimited_run(s, c, err);
+    json_t *o = candidate_run(s, c, err);
+    if (o || !getenv("YOKE_MEMORY_LIMIT"))
+        return o;
+    *err = (yk_error)YK_ERROR_INIT;
+    return unlimited_run(s, c, err);
+}
+
+static bool candidate_plan(search *s, candidate *c, yk_error *err)
+{
+    json_t *o;
+    c->rank = calloc(s->devices.n, sizeof *c->rank);
+    c->work = calloc(s->devices.n, sizeof *c->work);
+    if (!c->rank || !c->work)
+        return !yk__fail_mem(err, s->devices.n * sizeof *c->rank, "a plan");
+    o = limited_run(s, c, err);
+    if (o) {
+        memory_read(s, c, o);
+        time_read(s, c, o);
+    }
+    json_decref(o);
+    return !err->status;
+}
+
+/* ---- Order -------------------------------------------------------------------------------------------------------- */
+
+/* Parts that move: of candidates that are alike in time, the one with fewer comes first. */
+static double candidate_parts(const candidate *c)
+{
+    return (strcmp(c->shard, "state") != 0 ? 2 : 0) + c->recomputes + 0.1 * log2((double)c->micros);
+}
+
+static bool orders_by_memory;
+
+static int candidate_compare(const void *a, const void *b)
+{
+    const candidate *x = a, *y = b;
+    if (x->fits != y->fits)
+        return x->fits ? -1 : 1;
+    const double of_x = orders_by_memory ? x->all : x->seconds * (1 + 0.005 * candidate_parts(x));
+    const double of_y = orders_by_memory ? y->all : y->seconds * (1 + 0.005 * candidate_parts(y));
+    return of_x < of_y ? -1 : of_x > of_y;
+}
+
+/* ---- All ---------------------------------------------------------------------------------------------------------- */
+
+static bool devices_find(search *s, int *code)
+{
+    const char *file = yk__cli_text(s->cli, "device-file"), *precision = yk__cli_text(s->cli, "precision");
+    const char *format = yk__cli_on(s->cli, "bf16") ? "bf16" : yk__cli_on(s->cli, "fp16") ? "fp16" : precision;
+    yk_error err = YK_ERROR_INIT;
+    *code = YK_EXIT_USAGE;
+    s->described = file != NULL;
+    if (file && !devices_load(file, &s->devices, &err) && strcmp(s->devices.precision, format)) {
+        yk__cli_usage(s->cli->command, "%s: its times are of %s, and the plan is for %s: yoke info --describe --precision %s", file,
+                      s->devices.precision, format, format);
+        return false;
+    }
+    if (!file)
+        describe_devices(&(describe_ask){s->program, yk__cli_text(s->cli, "devices"), format, yk__cli_on(s->cli, "allow-substitute"),
+                                         yk__cli_on(s->cli, "measure")},
+                         &s->devices, &err);
+    if (err.status)
+        yk__cli_usage(s->cli->command, "%s", err.text);
+    return !err.status;
+}
+
+/* Rows of a micro batch over all ranks. */
+static uint64_t batch_of(const search *s, bool *bad)
+{
+    const int64_t all = yk__cli_int(s->cli, "global-batch", 1, 1 << 20, bad);
+    return all ? (uint64_t)all : s->devices.ranks * (uint64_t)yk__cli_int(s->cli, "per-device-train-batch-size", 1, 1 << 20, bad);
+}
+
+static bool batch_enough(const search *s, uint64_t batch)
+{
+    if (batch >= s->devices.ranks)
+        return true;
+    yk__cli_usage(s->cli->command, "--global-batch %llu: %u ranks need a row each: expected %u or more", (unsigned long long)batch,
+                  s->devices.ranks, s->devices.ranks);
+    return false;
+}
+
+bool search_run(search *s, const yk__cli *cli, bool by_memory, char *program, int *code)
+{
+    bool bad = false;
+    char *transport;
+    yk_error err = YK_ERROR_INIT;
+    *s = (search){.cli = cli, .program = program, .by_memory = by_memory};
+    if (!devices_find(s, code))
+        return false;
+    const uint64_t batch = batch_of(s, &bad);
+    const uint64_t micros = (uint64_t)yk__cli_int(cli, "gradient-accumulation-steps", 1, 1 << 20, &bad);
+    if (bad || !batch_enough(s, batch))
+        return false;
+    child_set("YOKE_TRANSPORT", s->described ? "local" : getenv("YOKE_TRANSPORT"), &transport); /* local: ranks with memory of their own */
+    candidates_make(s, batch, micros);
+    for (uint32_t i = 0; i < s->n && !err.status; i++)
+        candidate_plan(s, &s->list[i], &err);
+    child_restore("YOKE_TRANSPORT", &transport);
+    if (err.status) {
+        yk__cli_usage(cli->command, "%s", err.text);
+        return false;
+    }
+    orders_by_memory = s->by_memory;
+    qsort(s->list, s->n, sizeof s->list[0], candidate_compare);
+    return true;
+}
+
+void search_free(search *s)
+{
+    for (uint32_t i = 0; i < s->n; i++) {
+        free(s->list[i].rank);
+        free(s->list[i].work);
+    }
+    devices_free(&s->devices);
+}
+
+void search_options(const search *s, const candidate *c, char *text, size_t size)
+{
+    size_t n = (size_t)snprintf(text, size, "--shard %s", c->shard);
+    if (c->recomputes && !yk__cli_typed(s->cli, "gradient-checkpointing"))
+        n += (size_t)snprintf(text + n, size - n, " --gradient-checkpointing");
+    snprintf(text + n, size - n, " --global-batch %llu --gradient-accumulation-steps %llu", (unsigned long long)c->batch,
+             (unsigned long long)c->micros);
+}
+
+/* ---- yoke train --plan auto --------------------------------------------------------------------------------------- */
+
+/* Splits the options at blanks behind argv: none of their values has one. */
+static char **options_append(char **argv, int *argc, char *text)
+{
+    enum { MOST = 16 };
+    char **all = calloc((size_t)*argc + MOST, sizeof *all), *rest;
+    if (!all)
+        return NULL;
+    memcpy(all, argv, (size_t)*argc * sizeof *all);
+    for (char *one = strtok_r(text, " ", &rest); one; one = strtok_r(NULL, " ", &rest))
+        all[(*argc)++] = one;
+    return all;
+}
+
+char **search_apply(const yk__cli *cli, char *program, int *argc, char **argv, int *code)
+{
+    static search s;
+    static char text[320];
+    char **all = NULL;
+    *code = YK_EXIT_FAILED;
+    if (yk__launched()) {
+        *code = yk__cli_usage(cli->command, "--plan auto: this process is a rank of a job, and a plan is made before ranks start: give "
+                              "the options that yoke plan prints");
+        return NULL;
+    }
+    if (search_run(&s, cli, false, program, code) && s.n && s.list[0].fits) {
+        search_options(&s, &s.list[0], text, sizeof text);
+        fprintf(stderr, "yoke train: plan: %s\n", text);
+        const size_t n = strlen(text);
+        snprintf(text + n, sizeof text - n, " --plan %s", yk__number_text(s.list[0].seconds * 1e3, 4).text);
+        all = options_append(argv, argc, text);
+    } else if (s.n) {
+        *code = YK_EXIT_FAILED;
+        yk__cli_usage(cli->command, "--plan auto: no candidate fits: yoke plan lists the bytes that each one needs");
+    }
+    search_free(&s);
+    return all;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Candidates of `yoke plan`: each stage of sharding that is built, with and without recomputation, and micro batches in powers of two at a
+ * fixed number of rows a step. `yoke estimate-memory` plans each one in a child, with the run's own code; cost.h predicts its time.
+ */
+#ifndef YOKE_TOOLS_PLAN_SEARCH_H
+#define YOKE_TOOLS_PLAN_SEARCH_H
+
+#include "tools/cli.h"
+#include "tools/plan/cost.h"
+
+typedef struct candidate {
+    const char *shard;
+    bool recomputes;      /* --gradient-checkpointing */
+    uint64_t batch, micros; /* rows of a micro batch over all ranks; micro batches */
+    double seconds;       /* predicted, of a step */
+    double wire;          /* bytes that a rank sends in a step */
+    double largest, shared, all; /* bytes: the fullest rank, host memory of all ranks, sum */
+    uint32_t tight;       /* the row of devices that has least room */
+    double needs, has;    /* bytes there; has 0: unknown */
+    double activations, state; /* bytes there, for a candidate that does not fit */
+    bool fits;
+    cost_rank *rank;      /* by row of devices */
+    work *work;           /* the same */
+} candidate;
+
+enum { SEARCH_MOST = 64 };
+
+typedef struct search {
+    const yk__cli *cli;
+    char *program;
+    bool described; /* the devices are those of a file */
+    bool by_memory; /* --objective memory */
+    devices devices;
+    uint32_t n;
+    candidate list[SEARCH_MOST]; /* fitting ones first, the best first */
+} search;
+
+/* Finds the devices (of --device-file, or measured), then plans and sorts all candidates. False after a message; *code: the exit code. */
+bool search_run(search *s, const yk__cli *cli, bool by_memory, char *program, int *code);
+void search_free(search *s);
+/* The options of a candidate behind the user's own ones, in text. */
+void search_options(const search *s, const candidate *c, char *text, size_t size);
+
+/* argv with the options of the best candidate behind it, and --plan MS in place of --plan auto; *argc is updated. The devices, memory
+ * limits and data are cli's. NULL after a message, with the exit code in *code. Valid until the process ends. */
+char **search_apply(const yk__cli *cli, char *program, int *argc, char **argv, int *code);
+
+#endif

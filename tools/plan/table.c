@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Prints candidates in columns of fixed width, so that scripts can cut them. */
+#include "tools/plan/table.h"
+
+#include "core/base/number.h"
+
+static const char *bytes_text(double bytes, char *buf, size_t n)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    size_t u = 0;
+    for (; bytes >= 1024 && u < 4; u++)
+        bytes /= 1024;
+    snprintf(buf, n, u ? "%.1f %s" : "%.0f %s", bytes, units[u]);
+    return buf;
+}
+
+static const char *time_text(double seconds, char *buf, size_t n)
+{
+    if (seconds < 1)
+        snprintf(buf, n, "%.3g ms", seconds * 1e3);
+    else
+        snprintf(buf, n, "%.3g s", seconds);
+    return buf;
+}
+
+static void print_candidate(const search *s, const candidate *c, uint32_t number)
+{
+    char a[32], b[32], d[32], e[32], rank[4] = "-";
+    if (c->fits)
+        snprintf(rank, sizeof rank, "%u", number % 100);
+    printf("%2s  %-10s %-9s %6llu %6llu", rank, c->shard, c->recomputes ? "blocks" : "no", (unsigned long long)c->batch,
+           (unsigned long long)c->micros);
+    if (c->fits) {
+        printf("  %9s %11s %11s %11s\n", time_text(c->seconds, a, sizeof a), bytes_text(c->largest, b, sizeof b),
+               bytes_text(c->shared, d, sizeof d), bytes_text(c->wire, e, sizeof e));
+        return;
+    }
+    printf("  needs %s of %s on %s: activations %s,", bytes_text(c->needs, a, sizeof a), bytes_text(c->has, b, sizeof b),
+           s->devices.row[c->tight].name, bytes_text(c->activations, d, sizeof d));
+    printf(" moments %s\n", bytes_text(c->state, a, sizeof a));
+}
+
+/* "rank 0-3  cpu:0    bound by compute: compute 80 %, memory 12 % .." */
+static void print_bounds(const search *s, const candidate *c)
+{
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < s->devices.n; i++) {
+        const device_row *row = &s->devices.row[i];
+        const cost_rank *r = &c->rank[i];
+        char ranks[32];
+        snprintf(ranks, sizeof ranks, row->count > 1 ? "%u-%u" : "%u", first, first + row->count - 1);
+        printf("rank %s  %s  bound by %s:", ranks, row->name, cost_names[cost_bound_of(r)]);
+        for (int k = 0; k < COST_BOUNDS; k++)
+            printf("%s %s %.0f %%", k ? "," : "", cost_names[k], 100 * r->part[k] / cost_sum(r));
+        printf("\n");
+        first += row->count;
+    }
+}
+
+void table_print(const search *s)
+{
+    char text[256];
+    printf(" #  --shard    recompute   rows micros       step        rank      shared on the wire\n");
+    for (uint32_t i = 0; i < s->n; i++)
+        print_candidate(s, &s->list[i], i + 1);
+    if (!s->n || !s->list[0].fits)
+        return;
+    print_bounds(s, &s->list[0]);
+    search_options(s, &s->list[0], text, sizeof text);
+    printf("use: %s\n", text);
+}
+
+static void print_json_ranks(const search *s, const candidate *c)
+{
+    for (uint32_t i = 0; i < s->devices.n; i++) {
+        printf("%s{\"device\": ", i ? ", " : "");
+        yk__json_text(s->devices.row[i].name);
+        printf(", \"count\": %u, \"rows_factor\": %s, \"bound\": \"%s\"", s->devices.row[i].count,
+               yk__number_text(c->rank[i].rows, 6).text, cost_names[cost_bound_of(&c->rank[i])]);
+        for (int k = 0; k < COST_BOUNDS; k++)
+            printf(", \"%s_s\": %s", cost_names[k], yk__number_text(c->rank[i].part[k], 6).text);
+        printf("}");
+    }
+}
+
+static void print_json_candidate(const search *s, const candidate *c)
+{
+    char text[256];
+    search_options(s, c, text, sizeof text);
+    printf("{\"shard\": \"%s\", \"gradient_checkpointing\": %s, \"global_batch\": %llu, \"gradient_accumulation_steps\": %llu, ", c->shard,
+           c->recomputes ? "true" : "false", (unsigned long long)c->batch, (unsigned long long)c->micros);
+    printf("\"fits\": %s, \"step_s\": %s, \"rank_bytes\": %.0f, \"shared_bytes\": %.0f, \"wire_bytes\": %.0f, ",
+           c->fits ? "true" : "false", yk__number_text(c->seconds, 6).text, c->largest, c->shared, c->wire);
+    printf("\"needs_bytes\": %.0f, \"has_bytes\": %.0f, \"options\": \"%s\", \"ranks\": [", c->needs, c->has, text);
+    print_json_ranks(s, c);
+    printf("]}");
+}
+
+void table_print_json(const search *s)
+{
+    printf("{\"candidates\": [");
+    for (uint32_t i = 0; i < s->n; i++) {
+        printf("%s", i ? ", " : "");
+        print_json_candidate(s, &s->list[i]);
+    }
+    printf("]}\n");
+}
