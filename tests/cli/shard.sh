@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# docs/sharding.md does as it says: its commands, DeepSpeed files of stages 2 and 3, a checkpoint from stage to stage, needs of whole gradients.
+# docs/sharding.md does as it says: its commands, DeepSpeed files of stages 2 and 3, a checkpoint from stage to stage, and needs of whole
+# gradients.
 . "$YOKE_SOURCE/tests/cli/lib.sh"
 need_data fashion-mnist
 small_images "$out/images"
