@@ -96,13 +96,16 @@ START_TEST(library_opened_and_closed_many_times)
            last.threads - first.threads, last.descriptors - first.descriptors, last.mappings - first.mappings, TIMES);
     ck_assert_int_eq(last.threads, first.threads);
     ck_assert_int_eq(last.descriptors, first.descriptors);
-    if (!strcmp(YK_SANITIZER, "none")) /* a sanitizer's heap maps memory of its own */
-        ck_assert_int_le(last.mappings, second.mappings + 8); /* the heap's */
+    ck_assert_int_le(last.mappings, second.mappings + 8); /* the heap's */
 }
 END_TEST
 
 int main(void)
 {
+    if (TEST_UNDER_ASAN || TEST_UNDER_TSAN) { /* its report at exit lists the 1.2 KB of names that a closed library leaves each time */
+        printf("1..0 # SKIP a sanitizer's runtime does not follow a library that is closed\n");
+        return 0;
+    }
     TCase *t = tcase_create("reopened");
     unsetenv("YOKE_DEVICES");
     tcase_set_timeout(t, 120);
