@@ -142,19 +142,26 @@ fi
 pair="cpu:0 cpu:1"
 ! "$yoke" info --kinds 2>/dev/null | grep -q '^opencl$' || pair="cpu:0 opencl:0"
 export YOKE_SHARES=3:2
-ok "$pair, parts of 3 and 2, by yoke launch" launched first --devices "$pair"
-for command in "mpirun.openmpi --oversubscribe" mpiexec.hydra; do
-    if command -v ${command%% *} >/dev/null; then
-        # shellcheck disable=SC2086
-        ok "the same by $command" launch_here $command -n 2
-    else
-        skip "the same by $command" "${command%% *} is not installed"
-    fi
-done
-ok "the same by torchrun's variables" torchrun a a 2
-ok "the same by torchrun's variables on two hosts" torchrun a b 1
-ok "the same by srun's variables" srun a a 1
-ok "the same by srun's variables on two hosts" srun a b 2
+launchers() { # each program that starts ranks
+    ok "$pair, parts of 3 and 2, by yoke launch" launched first --devices "$pair"
+    for command in "mpirun.openmpi --oversubscribe" mpiexec.hydra; do
+        if command -v ${command%% *} >/dev/null; then
+            # shellcheck disable=SC2086
+            ok "the same by $command" launch_here $command -n 2
+        else
+            skip "the same by $command" "${command%% *} is not installed"
+        fi
+    done
+    ok "the same by torchrun's variables" torchrun a a 2
+    ok "the same by torchrun's variables on two hosts" torchrun a b 1
+    ok "the same by srun's variables" srun a a 1
+    ok "the same by srun's variables on two hosts" srun a b 2
+}
+if instrumented; then
+    skip "the same by other launchers" "instrumented: launchers.sh has their ranks, and the bits are the plain build's"
+else
+    launchers
+fi
 unset YOKE_SHARES
 
 islands() { # islands DEVICES HOST=DEVICE..: on one host with an island and without, and on two hosts
