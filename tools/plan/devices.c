@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "core/base/number.h"
-#include "tools/cli.h"
 
 const char *const times_names[TIMES_FIELDS] = {
 #define X(name, unit) #name,
@@ -175,14 +174,26 @@ void devices_free(devices *d)
     *d = (devices){0};
 }
 
+/* JSON text without a need for escapes: a device's name is a plugin's text. */
+static void write_text(FILE *f, const char *s)
+{
+    fputc('"', f);
+    for (; *s; s++)
+        if (*s == '"' || *s == '\\')
+            fprintf(f, "\\%c", *s);
+        else if ((unsigned char)*s >= 0x20)
+            fputc(*s, f);
+    fputc('"', f);
+}
+
 static void write_row(const device_row *row, FILE *f)
 {
     const double *v = (const double *)&row->times;
     fprintf(f, "  {\"name\": ");
-    yk__json_write(f, row->name);
+    write_text(f, row->name);
     if (*row->model) {
         fprintf(f, ", \"model\": ");
-        yk__json_write(f, row->model);
+        write_text(f, row->model);
     }
     fprintf(f, ", \"count\": %u, \"memory\": %llu, \"host\": %s,\n   ", row->count, (unsigned long long)row->memory,
             row->host ? "true" : "false");
