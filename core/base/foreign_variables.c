@@ -11,10 +11,10 @@
 #include <strings.h>
 
 #define OFF "false|no|n|f|0|off"
-#define SHARDED "each rank holds all parameters, and only the optimizer's state lies in slices over the ranks"
-#define DEEPSPEED "DeepSpeed is not used: the optimizer's state lies in slices over the ranks as it is (ZeRO stage 1)"
+#define SHARDED "--shard, or yk_config.shard, says which values lie in slices over the ranks"
+#define DEEPSPEED "DeepSpeed is not used: --deepspeed FILE reads its settings, and --shard has its stages"
 #define OFFLOADED "--offload state=host moves the optimizer's state; YOKE_MEMORY_LIMIT computes activations again to save memory"
-#define PARALLEL "ranks share out rows alone: a layer, a sequence and a parameter stay whole"
+#define PARALLEL "ranks share out rows, and slices of values (--shard): each computes whole layers and sequences"
 #define RECOMPUTED "blocks of layers are computed again by --gradient-checkpointing or yk_model_recompute"
 #define MEGATRON "Megatron-LM is not used: ranks share out rows"
 #define COMPILED "there is no compiler to choose: every step is traced, fused and planned before it runs"
@@ -38,7 +38,7 @@ static const struct {
     {"ACCELERATE_DEEPSPEED_OFFLOAD_PARAM_NVME_PATH", OFF "|none", OFFLOADED},
     {"ACCELERATE_DEEPSPEED_ZERO3_INIT", OFF "|none", SHARDED},
     {"ACCELERATE_DEEPSPEED_ZERO3_SAVE_16BIT_MODEL", OFF "|none", "weights are saved as f32"},
-    {"ACCELERATE_DEEPSPEED_CONFIG_FILE", "none", "no file of DeepSpeed is read"},
+    {"ACCELERATE_DEEPSPEED_CONFIG_FILE", "none", "--deepspeed FILE reads a file of DeepSpeed"},
     {"ACCELERATE_DEEPSPEED_MOE_LAYER_CLS_NAMES", "none", "there are no layers of experts"},
     {"ACCELERATE_GRADIENT_CLIPPING", OFF "|none|auto|0.0", "the program clips: --max-grad-norm or yk_clip_norm"},
     {"ACCELERATE_DYNAMO_BACKEND", OFF "|none", COMPILED},
@@ -111,6 +111,6 @@ yk_status yk__foreign_check(yk_error *err)
     }
     if (first == sizeof rows / sizeof *rows)
         return YK_OK;
-    return yk__fail(err, YK_E_ARG, "%s=%.60s asks for what is not here: %s. Unset it%s", rows[first].name, getenv(rows[first].name),
+    return yk__fail(err, YK_E_ARG, "%s=%.60s is not followed: %s. Unset it%s", rows[first].name, getenv(rows[first].name),
                     rows[first].why, others);
 }

@@ -71,6 +71,26 @@ P
 }
 ok "4,096 described ranks" many_ranks
 
+no_candidate() { # no_candidate TEXT OPTION..: the run refuses --shard params beside these, so the plan has the other stages, and says why
+    wanted=$1
+    shift
+    # shellcheck disable=SC2086
+    "$yoke" plan $gpt2 --no-gradient-checkpointing --global-batch 2 --json --device-file "$out/2.json" "$@" >"$out/plan" 2>"$out/err" ||
+        { cat "$out/err"; return 1; }
+    grep -q -e "^yoke plan: --shard params is no candidate: .*$wanted" "$out/err" && [ "$(wc -l <"$out/err")" = 1 ] &&
+        python3 -c 'import json, sys
+assert [c["shard"] for c in json.load(open(sys.argv[1]))["candidates"]] == ["state", "gradients"]' "$out/plan"
+}
+stages() {
+    described 2 0 >"$out/2.json"
+    no_candidate 'expected that each host has all parameters (--shard-within host)' &&
+        no_candidate 'not built together yet' --offload state=host || return 1
+    # shellcheck disable=SC2086
+    "$yoke" plan $gpt2 --global-batch 2 --device-file "$out/2.json" --shard params >"$out/plan" 2>"$out/err"
+    [ $? = 2 ] && [ ! -s "$out/plan" ]
+}
+ok "a stage that the run refuses is no candidate" stages
+
 objectives() { # least memory is another choice than least time; a given option is not varied
     described 2 0 >"$out/two.json"
     for objective in time memory; do

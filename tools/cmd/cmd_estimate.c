@@ -7,7 +7,7 @@
 #include "tools/bench/sample.h"
 #include "tools/config/apply.h"
 #include "tools/config/config_shard.h"
-#include "tools/plan/work.h"
+#include "tools/plan/table.h"
 #include "tools/train/spellings.h"
 #include "tools/train/train_options.h"
 
@@ -101,16 +101,6 @@ static void print_json(yk_job *job, const double *v, const device_facts *facts)
     printf("], \"shared_bytes\": %.0f}\n", v[SIZES - 1]);
 }
 
-static const char *bytes_text(double bytes, char *buf, size_t n)
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    size_t u = 0;
-    for (; bytes >= 1024 && u < 4; u++)
-        bytes /= 1024;
-    snprintf(buf, n, u ? "%.1f %s" : "%.0f %s", bytes, units[u]);
-    return buf;
-}
-
 static void print_table(yk_job *job, const double *v)
 {
     static const char *const names[] = {"parameters", "gradients", "optimizer, state", "activations",
@@ -127,11 +117,11 @@ static void print_table(yk_job *job, const double *v)
             continue;
         printf("\n%-18s", names[i]);
         for (uint32_t r = 0; r < yk_world_size(job); r++)
-            printf(" %14s", bytes_text(v[r * FIELDS + (uint32_t)i], text, sizeof text));
+            printf(" %14s", table_bytes_text(v[r * FIELDS + (uint32_t)i], text, sizeof text));
     }
     printf("\n");
     if (yk_world_size(job) > 1)
-        printf("%-18s %14s\n", "shared by all", bytes_text(v[SIZES - 1], text, sizeof text));
+        printf("%-18s %14s\n", "shared by all", table_bytes_text(v[SIZES - 1], text, sizeof text));
 }
 
 static void estimate_report(sample *s)

@@ -41,16 +41,16 @@ static const yk__cli_option options[] = {
     {"json", NULL, NULL, "print, when all has ended, one JSON line about the job on standard output", NULL},
     REFUSED("multi-gpu|multi-cpu|multi-xpu|multi-npu", NULL, "--devices says which devices there are, one rank each: --devices cuda:*"),
     REFUSED("gpu-ids|include|exclude|num-gpus", "LIST", "--devices names the devices: --devices 'cuda:0 cuda:1'"),
-    REFUSED("use-fsdp", NULL, "each rank holds all parameters; the optimizer's state alone is in slices over the ranks"),
+    REFUSED("use-fsdp", NULL, "the program shards: yoke train --shard params, or yk_config.shard"),
     REFUSED("fsdp-sharding-strategy|fsdp-offload-params|fsdp-auto-wrap-policy|fsdp-transformer-layer-cls-to-wrap|fsdp-state-dict-type|"
             "fsdp-backward-prefetch|fsdp-use-orig-params|fsdp-min-num-params|fsdp-version|fsdp-reshard-after-forward|"
             "fsdp-activation-checkpointing|fsdp-cpu-ram-efficient-loading|fsdp-sync-module-states|fsdp-forward-prefetch",
             "VALUE",
-            "each rank holds all parameters: there is nothing of FSDP to be set"),
-    REFUSED("use-deepspeed", NULL, "the optimizer's state lies in slices over the ranks as it is; YOKE_MEMORY_LIMIT saves memory"),
+            "the program shards: yoke train --shard params; --fsdp-config FILE reads FSDP's settings"),
+    REFUSED("use-deepspeed", NULL, "the program shards: yoke train --shard, or --deepspeed FILE"),
     REFUSED("zero-stage|deepspeed-config-file|deepspeed-config|deepspeed-hostfile|deepspeed-multinode-launcher|offload-optimizer-device|"
             "offload-param-device|offload-optimizer-nvme-path|offload-param-nvme-path|zero3-init-flag|zero3-save-16bit-model", "VALUE",
-            "the optimizer's state lies in slices over the ranks as it is: there is nothing of DeepSpeed to be set"),
+            "the program shards: yoke train --shard and --offload, or --deepspeed FILE; --hostfile names the hosts"),
     REFUSED("gradient-clipping", "R", "the program clips: yoke train --max-grad-norm"),
     REFUSED("gradient-accumulation-steps", "N", "the program accumulates: yoke train --gradient-accumulation-steps"),
     REFUSED("rdzv-backend|rdzv-endpoint|rdzv-id|rdzv-conf|local-addr", "VALUE",
@@ -62,7 +62,7 @@ static const yk__cli_option options[] = {
     REFUSED("main-training-function", "NAME", "the program is run from its start: yk_launch_ranks starts a function of it"),
     REFUSED("megatron-lm-tp-degree|megatron-lm-pp-degree|megatron-lm-num-micro-batches|megatron-lm-sequence-parallelism|"
             "megatron-lm-recompute-activations|megatron-lm-use-distributed-optimizer|megatron-lm-gradient-clipping", "VALUE",
-            "a model is whole on each rank: ranks share out rows alone"),
+            "each rank computes whole layers: the program puts values in slices, yoke train --shard"),
     REFUSED("tpu|use-mps-device|use-megatron-lm|tpu-use-cluster|tpu-use-sudo|ipex|use-xpu", NULL,
             "there is no such backend; yoke info lists the devices that there are"),
     REFUSED("dynamo-backend|dynamo-mode|dynamo-use-fullgraph|dynamo-use-dynamic", "VALUE",

@@ -24,7 +24,8 @@ static const settings_key fsdp[] = {
      NULL,
      "units are buckets of parameters (YOKE_BUCKET_BYTES)"},
     {"min_num_params", SETTINGS_INT, SETTINGS_IDLE, "0 1e15", NULL, NULL, "units are buckets of parameters (YOKE_BUCKET_BYTES)"},
-    {"cpu_offload|offload_params", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL, "--offload state=host,params=host"},
+    {"cpu_offload|offload_params", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL,
+     "--offload state=host,params=host; params=host is not built yet"},
     {"backward_prefetch", SETTINGS_WORD, SETTINGS_MAPPED, "backward_pre=1|backward_post=2|no_prefetch", NULL, NULL,
      "--prefetch-units auto or 0"},
     {"backward_prefetch_policy", SETTINGS_WORD, SETTINGS_MAPPED, "backward_pre=1|backward_post=2|no_prefetch", NULL, NULL,
@@ -42,7 +43,7 @@ static const settings_key fsdp[] = {
     {"activation_checkpointing", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, "train:gradient-checkpointing",
      "--gradient-checkpointing"},
     {"activation_checkpointing_offload|activation_cpu_offload", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, NULL,
-     "--offload activations=host"},
+     "--offload activations=host, which is not built yet"},
     {"enable_ram_efficient_loading", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, BY_RANGE},
     {"xla|xla_fsdp_settings|xla_fsdp_grad_ckpt|xla_fsdp_v2", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, XLA},
 };

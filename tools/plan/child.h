@@ -4,6 +4,13 @@
 #define YOKE_TOOLS_PLAN_CHILD_H
 
 #include <stddef.h>
+#include <stdint.h>
+
+/* A word of argv, which a child does not change. */
+static inline char *child_word(const char *s)
+{
+    return (char *)(uintptr_t)s;
+}
 
 /* Runs argv and reads its standard output into out, with a NUL. errors: a file for its standard error; NULL: it stays this process's.
  * Returns the exit code; -1 for a child that was not started, was killed, or wrote more than fits. */

@@ -36,11 +36,6 @@ static const struct {
 };
 enum { PROBES = sizeof probes / sizeof probes[0], PROBE_STEP = 0, PROBE_UPDATE = 2, PROBE_MIX = 8 };
 
-static char *text_of(const char *s)
-{
-    return (char *)(uintptr_t)s;
-}
-
 /* The last line of a child's standard error. */
 static void read_reason(const char *path, yk_error *err)
 {
@@ -73,14 +68,9 @@ json_t *describe_run(char **argv, yk_error *err)
 
 work describe_work(const json_t *object)
 {
-    static const char *const names[] = {
-#define X(name, unit) #name,
-        WORK_TABLE(X)
-#undef X
-        "trained", "sliced"};
     work w;
     for (int i = 0; i < WORK_FIELDS; i++)
-        ((double *)&w)[i] = json_number_value(json_object_get(object, names[i]));
+        ((double *)&w)[i] = json_number_value(json_object_get(object, work_names[i]));
     return w;
 }
 
@@ -98,9 +88,9 @@ static double probe_run(const describe_ask *ask, const char *on, int k, int batc
                                  "--optim", "adamw", "--iterations", "8", "--global-batch", rows, "--devices", on, "--precision",
                                  ask->precision};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        argv[n++] = text_of(words[i]);
+        argv[n++] = child_word(words[i]);
     if (ask->substitute)
-        argv[n++] = text_of("--allow-substitute");
+        argv[n++] = child_word("--allow-substitute");
     argv[n] = NULL;
     o = describe_run(argv, err);
     seconds = json_number_value(json_object_get(o, "min_ms")) * 1e-3;
@@ -205,7 +195,7 @@ static yk_status list_ranks(const describe_ask *ask, const char *on, devices *d,
                                  "hidden=8,input_size=8", "--devices", on};
     char *argv[MOST_ARGS] = {NULL};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        argv[i] = text_of(words[i]);
+        argv[i] = child_word(words[i]);
     json_t *o = describe_run(argv, err), *ranks = json_object_get(o, "ranks");
     const size_t n = json_array_size(ranks);
     if (!err->status) {

@@ -25,11 +25,6 @@ static const char own_options[] = "config-file|deepspeed|fsdp|fsdp-config|sharde
                                   "device-file|json|objective|measure|memory-limit|shard|gradient-checkpointing|global-batch|"
                                   "gradient-accumulation-steps|devices|output-dir";
 
-static char *text_of(const char *s)
-{
-    return (char *)(uintptr_t)s;
-}
-
 /* ---- Candidates --------------------------------------------------------------------------------------------------- */
 
 /* True for a stage that a run accepts, and that the user left open. */
@@ -72,7 +67,7 @@ static int user_arguments(const yk__cli *cli, char **argv, char (*names)[48])
         snprintf(names[i], sizeof names[i], "--%s%.*s", o->arg || cli->value[i] ? "" : "no-", (int)length, o->name);
         argv[n++] = names[i];
         if (o->arg)
-            argv[n++] = text_of(cli->value[i]);
+            argv[n++] = child_word(cli->value[i]);
     }
     return n;
 }
@@ -96,14 +91,14 @@ static json_t *candidate_run(const search *s, const candidate *c, yk_error *err)
     snprintf(batch, sizeof batch, "%llu", (unsigned long long)rows);
     snprintf(micros, sizeof micros, "%llu", (unsigned long long)(s->described && c->micros > 2 ? 2 : c->micros)); /* more: no more bytes */
     argv[n++] = s->program;
-    argv[n++] = text_of("estimate-memory");
+    argv[n++] = child_word("estimate-memory");
     n += user_arguments(s->cli, argv + n, names);
     const char *const words[] = {"--json", "--config-file", "none", "--devices", planning_devices(s), "--shard", c->shard,
                                  "--global-batch", batch, "--gradient-accumulation-steps", micros};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        argv[n++] = text_of(words[i]);
+        argv[n++] = child_word(words[i]);
     if (c->recomputes)
-        argv[n++] = text_of("--gradient-checkpointing");
+        argv[n++] = child_word("--gradient-checkpointing");
     argv[n] = NULL;
     return describe_run(argv, err);
 }
@@ -229,6 +224,44 @@ static bool candidate_plan(search *s, candidate *c, yk_error *err)
     return !err->status;
 }
 
+static void candidate_free(candidate *c)
+{
+    free(c->rank);
+    free(c->work);
+}
+
+/* Removes the candidates of a stage, which stand together, and says why. Returns the index behind those that stay planned. */
+static uint32_t stage_drop(search *s, const char *shard, const char *why)
+{
+    uint32_t first = 0, end;
+    while (s->list[first].shard != shard)
+        first++;
+    for (end = first; end < s->n && s->list[end].shard == shard; end++)
+        candidate_free(&s->list[end]);
+    memmove(&s->list[first], &s->list[end], (s->n - end) * sizeof s->list[0]);
+    s->n -= end - first;
+    fprintf(stderr, "yoke %s: --shard %s is no candidate: %s\n", s->cli->command->name, shard, why);
+    return first;
+}
+
+/* A run refuses some stages beside some options (--offload) or ranks (messages). Such a stage is no candidate, unless it is the first. */
+static bool candidates_plan(search *s, yk_error *err)
+{
+    const char *const needed = s->n ? s->list[0].shard : NULL;
+    for (uint32_t i = 0; i < s->n;) {
+        const char *shard = s->list[i].shard;
+        if (candidate_plan(s, &s->list[i], err)) {
+            i++;
+            continue;
+        }
+        if (shard == needed || err->status != YK_E_ARG)
+            return false;
+        i = stage_drop(s, shard, err->text);
+        *err = (yk_error)YK_ERROR_INIT;
+    }
+    return true;
+}
+
 /* ---- Order -------------------------------------------------------------------------------------------------------- */
 
 /* Parts that move: of candidates that are alike in time, the one with fewer comes first. */
@@ -302,10 +335,9 @@ bool search_run(search *s, const yk__cli *cli, bool by_memory, char *program, in
         return false;
     child_set("YOKE_TRANSPORT", s->described ? "local" : getenv("YOKE_TRANSPORT"), &transport); /* local: ranks with memory of their own */
     candidates_make(s, batch, micros);
-    for (uint32_t i = 0; i < s->n && !err.status; i++)
-        candidate_plan(s, &s->list[i], &err);
+    const bool planned = candidates_plan(s, &err);
     child_restore("YOKE_TRANSPORT", &transport);
-    if (err.status) {
+    if (!planned) {
         yk__cli_usage(cli->command, "%s", err.text);
         return false;
     }
@@ -316,10 +348,8 @@ bool search_run(search *s, const yk__cli *cli, bool by_memory, char *program, in
 
 void search_free(search *s)
 {
-    for (uint32_t i = 0; i < s->n; i++) {
-        free(s->list[i].rank);
-        free(s->list[i].work);
-    }
+    for (uint32_t i = 0; i < s->n; i++)
+        candidate_free(&s->list[i]);
     devices_free(&s->devices);
 }
 

@@ -4,7 +4,7 @@
 
 #include "core/base/number.h"
 
-static const char *bytes_text(double bytes, char *buf, size_t n)
+const char *table_bytes_text(double bytes, char *buf, size_t n)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     size_t u = 0;
@@ -31,13 +31,13 @@ static void print_candidate(const search *s, const candidate *c, uint32_t number
     printf("%2s  %-10s %-9s %6llu %6llu", rank, c->shard, c->recomputes ? "blocks" : "no", (unsigned long long)c->batch,
            (unsigned long long)c->micros);
     if (c->fits) {
-        printf("  %9s %11s %11s %11s\n", time_text(c->seconds, a, sizeof a), bytes_text(c->largest, b, sizeof b),
-               bytes_text(c->shared, d, sizeof d), bytes_text(c->wire, e, sizeof e));
+        printf("  %9s %11s %11s %11s\n", time_text(c->seconds, a, sizeof a), table_bytes_text(c->largest, b, sizeof b),
+               table_bytes_text(c->shared, d, sizeof d), table_bytes_text(c->wire, e, sizeof e));
         return;
     }
-    printf("  needs %s of %s on %s: activations %s,", bytes_text(c->needs, a, sizeof a), bytes_text(c->has, b, sizeof b),
-           s->devices.row[c->tight].name, bytes_text(c->activations, d, sizeof d));
-    printf(" moments %s\n", bytes_text(c->state, a, sizeof a));
+    printf("  needs %s of %s on %s: activations %s,", table_bytes_text(c->needs, a, sizeof a), table_bytes_text(c->has, b, sizeof b),
+           s->devices.row[c->tight].name, table_bytes_text(c->activations, d, sizeof d));
+    printf(" moments %s\n", table_bytes_text(c->state, a, sizeof a));
 }
 
 /* "rank 0-3  cpu:0    bound by compute: compute 80 %, memory 12 % .." */

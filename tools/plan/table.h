@@ -7,5 +7,7 @@
 
 void table_print(const search *s);
 void table_print_json(const search *s);
+/* "1.5 GiB", in buf. */
+const char *table_bytes_text(double bytes, char *buf, size_t n);
 
 #endif

@@ -5,6 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
+const char *const work_names[WORK_FIELDS] = {
+#define X(name, unit) #name,
+    WORK_TABLE(X)
+#undef X
+    "trained", "sliced"};
+
 static const yk_value *operand_of(const yk_graph *g, const yk_node *n, uint32_t i)
 {
     return &g->value[g->index[n->in + i]];
@@ -132,12 +138,7 @@ work work_count(const yk_job *job)
 
 void work_print(const double *fields)
 {
-    static const char *const names[] = {
-#define X(name, unit) #name,
-        WORK_TABLE(X)
-#undef X
-        "trained", "sliced"};
     for (int i = 0; i < WORK_FIELDS; i++)
-        printf("%s\"%s\": %.0f", i ? ", " : "{", names[i], fields[i]);
+        printf("%s\"%s\": %.0f", i ? ", " : "{", work_names[i], fields[i]);
     printf("}");
 }

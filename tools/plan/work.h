@@ -26,6 +26,7 @@ typedef struct work {
 } work;
 
 enum { WORK_FIELDS = sizeof(work) / sizeof(double) };
+extern const char *const work_names[WORK_FIELDS]; /* keys of the JSON object */
 
 /* Counts the largest training plan of the job; all 0 without one. */
 work work_count(const yk_job *job);

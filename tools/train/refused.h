@@ -15,7 +15,7 @@
                       "units are buckets of parameters (YOKE_BUCKET_BYTES): leave it out"),                                   \
         TRAIN_REFUSED("ddp-backend",                                                                                          \
                       "ranks meet in shared memory, and over TCP between hosts; YOKE_TRANSPORT names another transport"),     \
-        TRAIN_REFUSED("mp-parameters", "a model is whole on each rank: ranks share out rows alone"),                          \
+        TRAIN_REFUSED("mp-parameters", "each rank computes whole layers: --shard params puts their parameters in slices"),    \
         TRAIN_REFUSED("ray-scope", "no settings are searched for: start a run for each"),                                     \
         TRAIN_REFUSED("use-mps-device|tpu-num-cores", "name the devices: --devices cpu"),                                     \
         TRAIN_REFUSED("torch-compile|torch-compile-backend|torch-compile-mode|torchdynamo|jit-mode-eval|use-ipex|"            \
@@ -59,7 +59,7 @@
                       "hub-revision|push-to-hub-model-id|push-to-hub-organization|push-to-hub-token",                         \
                       "nothing is uploaded: give --output-dir to hf upload afterwards"),                                      \
         TRAIN_REFUSED("zero-stage|offload-optimizer-device|offload-param-device",                                             \
-                      "the optimizer's state lies in slices over the ranks as it is; YOKE_MEMORY_LIMIT saves memory"),        \
+                      "--shard state, gradients or params is stage 1, 2 or 3; --offload state=host is for the optimizer"),     \
         TRAIN_REFUSED("task-name|dataset-name|dataset-config-name|dataset|dataset-dir",                                       \
                       "nothing is downloaded: save the data to a file, and name it, --data csv:FILE or jsonl:FILE"),          \
         TRAIN_REFUSED("train-dir|validation-dir|image-column-name|image-processor-name",                                      \

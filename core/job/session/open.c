@@ -99,7 +99,7 @@ static yk_status check_slices(const yk_job *job, yk_error *err)
 {
     const yk_config *c = &job->config;
     if (c->shard_within && strcmp(c->shard_within, "world") && strcmp(c->shard_within, "host"))
-        return yk__fail(err, YK_E_ARG, "yk_config.shard_within %.80s: expected world or host", c->shard_within);
+        return yk__fail(err, YK_E_ARG, "yk_config.shard_within: expected world or host, got %.80s", c->shard_within);
     if (job_stage(job).kind != YK__STAGE_PARAMS && (c->shard_within || c->gathered_stay || c->prefetch_units || c->keep_whole))
         return yk__fail(err, YK_E_ARG, "yk_config: shard_within, gathered_stay, prefetch_units and keep_whole have no effect but with "
                         "shard \"params\": expected it, got %.80s", c->shard ? c->shard : "none");
