@@ -61,6 +61,8 @@ char *yk__plugin_owners(void);
 bool yk__plugin_aborts(const yk__plugin *p); /* it has its own queue_abort */
 /* Runs fini of all loaded plugins at the end of a job; the files stay mapped, as vendor libraries keep threads. */
 void yk__plugins_fini(void);
+/* Frees the plugins that fini has ended, and with the last one the host's strings. For the time when this library itself is unloaded. */
+void yk__plugins_free(void);
 /* Sets an option that the plugin sees as YOKE_<PLUGIN>_<KEY>, before the environment's value; call it before the plugin's init. */
 yk_status yk__plugin_option_set(const char *plugin, const char *key, const char *value, yk_error *err);
 /* Checks a table and copies it to *out with its gaps filled; YK_E_ABI with the loader's message if it breaks a rule of the ABI. */

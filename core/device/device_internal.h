@@ -28,6 +28,7 @@ void yk__plugin_asked(const char *name);
 const yk_host *yk__host_table(void);
 /* Forgets this thread's message of host->fail. */
 void yk__host_message_clear(void);
+void yk__host_free(void); /* the options and the path of the cache folder, which plugins hold */
 
 /* Finds, checks and maps a plugin without init, so that options can be set first. yk__plugin_start runs init. */
 yk_status yk__plugin_open(const char *name_or_path, yk__plugin **p, yk_error *err);

@@ -25,7 +25,7 @@ typedef struct option {
 } option;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static option *options; /* never freed, as plugins keep the strings */
+static option *options; /* freed with the plugins, as these keep the strings */
 static char *cache_path;
 static bool cache_asked;
 static _Thread_local char message[YK_ERROR_TEXT];
@@ -47,28 +47,55 @@ static option *option_find(const char *name)
     return o;
 }
 
+static void option_free(option *o)
+{
+    if (!o)
+        return;
+    yk__free(o->name);
+    yk__free(o->value);
+    yk__free(o);
+}
+
+static option *option_make(const char *name, const char *value)
+{
+    option *o = yk__calloc(1, sizeof *o);
+    if (!o)
+        return NULL;
+    o->name = yk__strdup(name);
+    o->value = value ? yk__strdup(value) : NULL;
+    if (o->name && (o->value || !value))
+        return o;
+    option_free(o);
+    return NULL;
+}
+
+/* Takes an option of this name and value from the list, so that jobs in turn on two devices do not let the list grow. NULL if none. */
+static option *option_take(const char *name, const char *value)
+{
+    for (option **at = &options; *at; at = &(*at)->next) {
+        option *o = *at;
+        if (strcmp(o->name, name) || !o->value != !value || (value && strcmp(o->value, value)))
+            continue;
+        *at = o->next;
+        return o;
+    }
+    return NULL;
+}
+
 yk_status yk__plugin_option_set(const char *plugin, const char *key, const char *value, yk_error *err)
 {
     char name[128];
-    option *o = yk__calloc(1, sizeof *o);
     option_name(name, sizeof name, plugin, key);
-    if (o) {
-        o->name = yk__strdup(name);
-        o->value = value ? yk__strdup(value) : NULL;
-    }
-    if (!o || !o->name || (value && !o->value)) {
-        if (o) {
-            yk__free(o->name);
-            yk__free(o->value);
-        }
-        yk__free(o);
-        return yk__fail_mem(err, strlen(name), "an option");
-    }
     pthread_mutex_lock(&lock);
-    o->next = options; /* before an older one, whose string a plugin may hold */
-    options = o;
+    option *o = option_take(name, value);
+    if (!o)
+        o = option_make(name, value);
+    if (o) {
+        o->next = options; /* before an older one, whose string a plugin may hold */
+        options = o;
+    }
     pthread_mutex_unlock(&lock);
-    return YK_OK;
+    return o ? YK_OK : yk__fail_mem(err, strlen(name), "an option");
 }
 
 static const char *host_option(const char *plugin, const char *key)
@@ -214,6 +241,19 @@ static const char *host_cache_dir(void)
     }
     pthread_mutex_unlock(&lock);
     return cache_path;
+}
+
+void yk__host_free(void)
+{
+    pthread_mutex_lock(&lock);
+    for (option *o; (o = options);) {
+        options = o->next;
+        option_free(o);
+    }
+    yk__free(cache_path);
+    cache_path = NULL;
+    cache_asked = false;
+    pthread_mutex_unlock(&lock);
 }
 
 const char *yk__cache_folder(void)

@@ -266,6 +266,25 @@ void yk__plugins_fini(void)
     plugins_unlock();
 }
 
+void yk__plugins_free(void)
+{
+    pthread_once(&lock_once, make_lock);
+    if (pthread_mutex_trylock(&lock))
+        return; /* another thread is in a driver, and exit must not wait for it */
+    for (yk__plugin **at = &plugins; *at;) {
+        yk__plugin *p = *at;
+        if (p->started) {
+            at = &p->next;
+            continue;
+        }
+        *at = p->next;
+        plugin_discard(p);
+    }
+    if (!plugins)
+        yk__host_free();
+    plugins_unlock();
+}
+
 char *yk__plugin_loaded_names(bool linked_only)
 {
     char *s = yk__strdup("");

@@ -282,6 +282,9 @@ refuses() { # refuses WORDS ARGUMENTS...: exit code 2 and one line, before a dev
     [ $code = 2 ] && [ "$(wc -l <"$out/err")" = 1 ] && grep -qF -e "$words" "$out/err"
 }
 ok "steps that no strategy reads" refuses "--eval-steps has no effect with --eval-strategy epoch" --eval-strategy epoch --eval-steps 5
+ok "a word for a number of checkpoints" refuses "got a strategy: write --save-strategy epoch" --checkpointing_steps epoch
+ok "of evaluations" refuses "got a strategy: write --eval-strategy epoch" --eval_steps epoch
+ok "of lines" refuses "got a strategy: write --logging-strategy epoch" --logging_steps epoch
 ok "best without evaluations" refuses "--load-best-model-at-end needs evaluations" --load-best-model-at-end --eval-strategy no
 named() { # a metric that is named for the best model is computed, whatever --metrics names
     mlp "$out/named" --metric-for-best-model f1_macro --load-best-model-at-end --max-steps 2 --json 2>/dev/null |

@@ -10,8 +10,28 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Accelerate's scripts take --checkpointing_steps epoch: a word of --WHAT-strategy in the place of --WHAT-steps. */
+static bool strategy_meant(const yk__cli *cli, const char *name)
+{
+    static const char *const whats[] = {"save", "eval", "logging"}, *const words[] = {"no", "epoch", "best"};
+    const char *s = yk__cli_text(cli, name);
+    for (size_t i = 0; s && i < sizeof whats / sizeof *whats; i++)
+        for (size_t k = 0; k < (i ? 2 : 3); k++) {
+            if (strncmp(name, whats[i], strlen(whats[i])) || strcmp(name + strlen(whats[i]), "-steps") || strcmp(s, words[k]))
+                continue;
+            yk__cli_usage(cli->command, "--%s %s: expected a number of steps, got a strategy: write --%s-strategy %s", name, s,
+                          whats[i], s);
+            return true;
+        }
+    return false;
+}
+
 double train_steps_read(const yk__cli *cli, const char *name, bool *bad)
 {
+    if (strategy_meant(cli, name)) {
+        *bad = true;
+        return 0;
+    }
     const double steps = yk__cli_real(cli, name, 0, 1 << 30, bad);
     if (steps >= 1 && steps != floor(steps)) {
         yk__cli_usage(cli->command, "--%s %g: expected a whole number of steps, or below 1 a part of all", name, steps);

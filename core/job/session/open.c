@@ -519,6 +519,13 @@ int yk_close(yk_job *job)
     return s == YK_OK ? 0 : s == YK_E_ARG || s == YK_E_FORMAT ? 2 : 1;
 }
 
+/* A program that closes the library again and again must not grow. A process that exits in the midst of a job leaves it its plugins. */
+__attribute__((destructor)) static void plugins_leave(void)
+{
+    if (!atomic_load(&open_jobs))
+        yk__plugins_free();
+}
+
 uint64_t yk_peak_bytes(const yk_job *job)
 {
     yk__engine_stats s = {0};
