@@ -40,7 +40,7 @@ static yk_status publish_late(void *params, yk_error *err)
     return yk__params_publish_late(params, err);
 }
 
-/* For an engine of which only the exchange, and perhaps the host device, is open. */
+/* For an engine of which at most the exchange and the host device are open. */
 static yk_status engine_drop(yk__engine *e, yk_error *err)
 {
     yk__host_close(&e->host);
@@ -57,10 +57,8 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     e = yk__calloc(1, sizeof *e);
     if (!e)
         return yk__fail_mem(err, sizeof *e, "an engine");
-    if (yk__exchange_open(&e->exchange, group, dev->plans_only, c->local_sgd, err) || check_slices(&e->exchange, c, err)) {
-        yk__free(e);
-        return err->status;
-    }
+    if (yk__exchange_open(&e->exchange, group, dev->plans_only, c->local_sgd, err) || check_slices(&e->exchange, c, err))
+        return engine_drop(e, err);
     e->queue = (yk__queue){.dev = dev, .cancel = yk__exchange_cancel(&e->exchange), .limit = c->memory_limit};
     e->params =
         (yk__params){.queue = &e->queue, .updates = &e->queue, .exchange = &e->exchange, .precision = c->precision, .version = 1};
