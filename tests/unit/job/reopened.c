@@ -104,7 +104,8 @@ START_TEST(library_opened_and_closed_many_times)
            last.threads - first.threads, last.descriptors - first.descriptors, last.mappings - first.mappings, TIMES);
     ck_assert_int_eq(last.threads, first.threads);
     ck_assert_int_eq(last.descriptors, first.descriptors);
-    ck_assert_int_le(last.mappings, second.mappings + 8); /* the heap's */
+    if (!TEST_UNDER_ASAN) /* its allocator keeps freed blocks, and maps more */
+        ck_assert_int_le(last.mappings, second.mappings + 8); /* the heap's */
     ck_assert_int_le(grown, GROWTH * (TIMES - TIMES / 2));
 }
 END_TEST
