@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/mem.h"
+#include "core/plan/plan_internal.h"
 #include "tests/support/plan_lab.h"
 #include "tests/support/run.h"
 
@@ -280,9 +282,44 @@ START_TEST(odd_rows_become_longer)
 }
 END_TEST
 
+/* Stays of random times: in no lane two are there at one node, a lane fits each bucket, and stays that follow each other share. */
+START_TEST(buckets_take_turns_in_lanes)
+{
+    enum { STAYS = 40, NODES = 60 };
+    const uint64_t bytes[4] = {64, 4096, 256, 1024};
+    const yk__plan_request request = {.n_bucket = 4, .bucket_bytes = bytes};
+    yk_error err = YK_ERROR_INIT;
+    yk__stay list[STAYS];
+    yk__lanes lanes = {0};
+    for (uint32_t i = 0; i < STAYS; i++) {
+        const uint32_t begin = (uint32_t)((i * 37 + (uint32_t)_i * 11) % NODES);
+        list[i] = (yk__stay){.bucket = (i + (uint32_t)_i) % 4,
+                             .begin = i % 9 == 8 ? YK_NONE : begin,
+                             .end = begin + i * 13 % 7,
+                             .lane = YK_NONE};
+    }
+    ck_assert_int_eq(yk__plan_lay_lanes(&request, list, STAYS, &lanes, &err), YK_OK);
+    for (uint32_t i = 0; i < STAYS; i++) {
+        if (list[i].begin == YK_NONE) {
+            ck_assert_uint_eq(list[i].lane, YK_NONE);
+            continue;
+        }
+        ck_assert_uint_lt(list[i].lane, lanes.n);
+        ck_assert_uint_ge(lanes.bytes[list[i].lane], bytes[list[i].bucket]);
+        for (uint32_t k = 0; k < i; k++)
+            ck_assert_msg(list[k].lane != list[i].lane || list[k].end < list[i].begin || list[i].end < list[k].begin,
+                          "stays %u (%u to %u) and %u (%u to %u) share a lane", k, list[k].begin, list[k].end, i, list[i].begin,
+                          list[i].end);
+    }
+    ck_assert_uint_lt(lanes.n, STAYS / 2);
+    yk__free(lanes.bytes);
+}
+END_TEST
+
 int main(void)
 {
     TCase *c = tcase_create("arena");
+    tcase_add_loop_test(c, buckets_take_turns_in_lanes, 0, 8);
     tcase_add_loop_test(c, odd_rows_become_longer, 0, 6);
     tcase_add_loop_test(c, arena_in_parts, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_loop_test(c, sums_take_outputs, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
