@@ -24,7 +24,7 @@ static void bind_param(const yk__exec *exec, yk__prog *p, uint32_t segment, uint
         bound.buffer = v->param[key & ~YK__KEY_COMPUTE].compute;
     } else {
         const yk__param *q = &v->param[key];
-        bound = v->bucket[q->bucket].home->kind == YK__HOME_SLICE
+        bound = v->slices && v->bucket[q->bucket].home->kind == YK__HOME_SLICE
                     ? bind_pulled(exec, p, q, segment)
                     : yk__params_bind(&v->bucket[q->bucket], (yk__range){q->at, q->at + q->n}, v->queue->last_point);
     }
@@ -50,22 +50,10 @@ static void bind_grad(const yk__exec *exec, yk__prog *p, uint32_t i, uint32_t ke
         p->slot[i] = exec->params->bucket[key & ~YK__KEY_BUCKET].grad;
 }
 
-/* A program of the host device, which updates: values and sums in the blocks for exchanges. False: the slot is bound as the rank's own. */
-static bool bind_on_host(const yk__exec *exec, yk__prog *p, uint32_t i, const yk_slot *s)
-{
-    const yk__bucket *b = &exec->params->bucket[s->key & ~YK__KEY_BUCKET];
-    if (exec->queue == exec->params->queue || (s->kind != YK_SLOT_PARAM && s->kind != YK_SLOT_GRAD))
-        return false;
-    p->slot[i] = s->kind == YK_SLOT_PARAM ? b->host_values : yk__bucket_sums(b);
-    return true;
-}
-
 static void bind_slot(const yk__exec *exec, yk__prog *p, uint32_t segment, uint32_t i, yk_buffer *input)
 {
     const yk_slot *s = &p->plan->graph.slot[i];
     p->slot_version[i] = exec->runs;
-    if (bind_on_host(exec, p, i, s))
-        return;
     if (s->kind == YK_SLOT_ARENA) {
         p->slot[i] = exec->instance.arena.part[s->key].buffer;
     } else if (s->kind == YK_SLOT_INPUT) {
@@ -82,6 +70,20 @@ static void bind_slot(const yk__exec *exec, yk__prog *p, uint32_t segment, uint3
     }
 }
 
+/* Of a program of the host device, which updates: values and sums lie in the blocks for exchanges. */
+static void bind_on_host(const yk__exec *exec, yk__prog *p, const yk__segment *s)
+{
+    for (uint32_t k = 0; k < s->n_use; k++) {
+        const uint32_t i = p->plan->use[s->first_use + k];
+        const yk_slot *slot = &p->plan->graph.slot[i];
+        const yk__bucket *b = &exec->params->bucket[slot->key & ~YK__KEY_BUCKET];
+        if (slot->kind == YK_SLOT_PARAM)
+            p->slot[i] = b->host_values, p->slot_offset[i] = 0;
+        else if (slot->kind == YK_SLOT_GRAD)
+            p->slot[i] = yk__bucket_sums(b);
+    }
+}
+
 /* Looks the buffers of a segment up right before it runs, as they may have come only now. The segment sees no other buffer. */
 static void bind_segment(const yk__exec *exec, yk__prog *p, uint32_t segment, yk_buffer *input)
 {
@@ -89,6 +91,8 @@ static void bind_segment(const yk__exec *exec, yk__prog *p, uint32_t segment, yk
     memset(p->slot, 0, p->n_slot * sizeof(*p->slot));
     for (uint32_t i = 0; i < s->n_use; i++)
         bind_slot(exec, p, segment, p->plan->use[s->first_use + i], input);
+    if (exec->queue != exec->params->queue)
+        bind_on_host(exec, p, s);
 }
 
 static yk_status submit_segment(yk__exec *exec, yk__prog *p, uint32_t i, yk_error *err)

@@ -29,9 +29,9 @@ static void lanes_free(yk__lane_set *set, yk__queue *q, yk__account account)
 
 yk_status yk__instance_lanes(yk__instance *instance, yk__queue *q, const yk__plan *plan, yk_error *err)
 {
-    return lanes_reserve(&instance->pulls, q, &plan->pull_lanes, YK__PARAM_BYTES, err)
-               ? err->status
-               : lanes_reserve(&instance->grads, q, &plan->grad_lanes, YK__GRAD_BYTES, err);
+    if (plan->pull_lanes.n && lanes_reserve(&instance->pulls, q, &plan->pull_lanes, YK__PARAM_BYTES, err))
+        return err->status;
+    return plan->grad_lanes.n ? lanes_reserve(&instance->grads, q, &plan->grad_lanes, YK__GRAD_BYTES, err) : YK_OK;
 }
 
 yk_status yk__instance_reserve(yk__instance *instance, yk__queue *q, const yk__prog *p, yk_error *err)

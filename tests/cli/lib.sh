@@ -28,3 +28,10 @@ valid_json() { # valid_json FILE: each line is an object, and no number is other
 def bad(x): raise ValueError(x)
 for line in open(sys.argv[1]): assert isinstance(json.loads(line, parse_constant=bad), dict)' "$1"
 }
+
+rank_pid() { # rank_pid RANK TEXT: the process of this rank whose command line has the text
+    for process in /proc/[0-9]*; do
+        tr '\0' '\n' 2>/dev/null <"$process/environ" | grep -qx "YOKE_RANK=$1" &&
+            tr '\0' ' ' 2>/dev/null <"$process/cmdline" | grep -qF -e "$2" && echo "${process#/proc/}"
+    done
+}

@@ -89,7 +89,7 @@ killed() { # in its steps
     job=$!
     i=0
     until grep -qs 'step.* 3' "$out/said" || [ $i -ge 300 ]; do i=$((i + 1)) && sleep 0.1; done
-    kill -9 "$(ps -o pid= --ppid $job | tail -n 1 | tr -d ' ')" || kill $job
+    kill -KILL "$(rank_pid 1 "$out/killed")" || kill $job
     wait $job
     code=$?
     tail -n 5 "$out/said"

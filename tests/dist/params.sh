@@ -87,8 +87,8 @@ killed() { # one clear error, and no process stays
         [ -s "$out/killed.jsonl" ] && break
         sleep 0.1
     done
-    victim=$(ps -o pid= --ppid "$(ps -o pid= --ppid $job | head -n 1)" | tail -n 1) # timeout's child launches the ranks
-    kill -KILL "$victim"
+    victim=$(rank_pid 1 "$out/killed")
+    kill -KILL "$victim" || kill $job
     wait $job
     code=$?
     cat "$out/err"

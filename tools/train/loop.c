@@ -31,14 +31,15 @@ static void close_span(train_run *r, double span)
     r->log_rows = r->log_tokens = 0;
 }
 
+/* Speeds of a span that ended with the job are unknown. */
 static void print_step(const train_run *r, FILE *f, uint64_t epoch, double rows_per_s, double tokens_per_s)
 {
     fprintf(f,
-            "{\"step\": %llu, \"epoch\": %llu, \"loss\": %s, \"lr\": %s, \"grad_norm\": %s, \"samples_per_s\": %.6g, "
-            "\"tokens_per_s\": %.6g, \"seconds\": %.6g}\n",
+            "{\"step\": %llu, \"epoch\": %llu, \"loss\": %s, \"lr\": %s, \"grad_norm\": %s, \"samples_per_s\": %s, "
+            "\"tokens_per_s\": %s, \"seconds\": %.6g}\n",
             (unsigned long long)r->steps, (unsigned long long)epoch, train_number(yk_step_loss(r->opt)).text,
-            train_number(yk_lr(r->opt)).text, train_number(yk_grad_norm(r->opt)).text, rows_per_s, tokens_per_s,
-            train_seconds() - r->started);
+            train_number(yk_lr(r->opt)).text, train_number(yk_grad_norm(r->opt)).text,
+            train_number(rows_per_s).text, train_number(tokens_per_s).text, train_seconds() - r->started);
 }
 
 /* All ranks call it, and rank 0 writes: the speed is over all ranks, and the span ended on all. */
