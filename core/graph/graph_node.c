@@ -7,11 +7,13 @@
 #include "core/base/hash.h"
 #include "core/base/mem.h"
 
+/* Asks for room before it calls, as each step traces anew what the last one did. */
 static bool lists_reserve(yk__graph *g, uint32_t n_in, uint32_t n_out, uint32_t n_attr)
 {
-    return g->n_index + n_in + n_out < YK_NONE && g->n_attr + n_attr < YK_NONE &&
-           !yk__grow(&g->index, &g->cap_index, g->n_index + n_in + n_out, sizeof *g->index) &&
-           !yk__grow(&g->attr, &g->cap_attr, g->n_attr + n_attr, sizeof *g->attr);
+    const size_t index = g->n_index + n_in + n_out, attr = g->n_attr + n_attr;
+    return index < YK_NONE && attr < YK_NONE &&
+           (index <= g->cap_index || !yk__grow(&g->index, &g->cap_index, index, sizeof *g->index)) &&
+           (attr <= g->cap_attr || !yk__grow(&g->attr, &g->cap_attr, attr, sizeof *g->attr));
 }
 
 static void hash_list(yk__graph *g, const uint32_t *v, uint32_t n)
@@ -48,7 +50,8 @@ static void node_fill(yk__graph *g, yk_node *p, yk_op op, uint32_t flags, uint32
 uint32_t yk__node_new(yk__graph *g, yk_op op, uint32_t flags, uint32_t n_in, const yk__vid *in, uint32_t n_out,
                       const yk__vid *out, uint32_t n_attr, const int64_t *attr)
 {
-    if (!lists_reserve(g, n_in, n_out, n_attr) || yk__grow(&g->node, &g->cap_node, g->n_node + 1, sizeof *g->node))
+    if (!lists_reserve(g, n_in, n_out, n_attr) ||
+        (g->n_node == g->cap_node && yk__grow(&g->node, &g->cap_node, g->n_node + 1, sizeof *g->node)))
         return yk__graph_fail(g, YK_E_MEM, "out of memory (node %zu of a graph)", g->n_node);
     node_fill(g, &g->node[g->n_node], op, flags, n_in, in, n_out, out, n_attr, attr);
     return (uint32_t)g->n_node++;

@@ -122,7 +122,8 @@ static yk__vid value_push(yk__graph *g, const yk_value *v)
 {
     yk__vid id = (yk__vid)g->n_value;
     yk_value *p;
-    if (g->n_value >= YK_NONE - 1 || yk__grow(&g->value, &g->cap_value, g->n_value + 1, sizeof *g->value))
+    if (g->n_value >= YK_NONE - 1 ||
+        (g->n_value == g->cap_value && yk__grow(&g->value, &g->cap_value, g->n_value + 1, sizeof *g->value)))
         return yk__graph_fail(g, YK_E_MEM, "out of memory (value %zu of a graph)", g->n_value);
     p = &g->value[id];
     *p = *v;
