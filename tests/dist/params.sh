@@ -11,7 +11,7 @@ head -n 200 "$data/banking77/train.csv" >"$out/rows.csv"
 export YOKE_BUCKET_BYTES=65536 # several buckets in a small model
 
 mlp="--model mlp --model-config hidden=64 --data idx:$out/images --global-batch 32"
-layers="n_layer=3,n_head=2,n_embd=64,n_positions=32,attn_pdrop=0.1"
+layers="n_layer=2,n_head=2,n_embd=64,n_positions=32,attn_pdrop=0.1"
 gpt2="--model gpt2 --model-config $layers --data text:$out/text --tokenizer bytes --seq-len 32 --global-batch 4 --eval-strategy no"
 bert="--model bert --model-config num_hidden_layers=2,hidden_size=64,num_attention_heads=2,intermediate_size=128,max_position_embeddings=32"
 bert="$bert --data csv:$out/rows.csv,text=text,label=category --tokenizer bytes --max-length 32 --global-batch 4 --eval-strategy no"
@@ -39,10 +39,12 @@ same() { # same DEVICES OPTION.. [-- OPTION.. of the sliced run]
     cmp "$out/whole/model.safetensors" "$out/sliced/model.safetensors"
 }
 
-by_messages() {
+by_messages() { # by_messages DEVICES OPTION..
+    devices=$1
+    shift
     export YOKE_TRANSPORT=local
     # shellcheck disable=SC2086
-    same "cpu:0! cuda:0!" $gpt2 -- --shard-within host && same "cuda:0! cuda:1!" $gpt2 --precision bf16 -- --shard-within host
+    same "$devices" $gpt2 "$@" -- --shard-within host
     code=$?
     unset YOKE_TRANSPORT
     return $code
@@ -53,10 +55,10 @@ refused_by_messages() {
 }
 
 # Two steps in one stage, two in the other: the bits of four in one.
-resumed() {
+resumed() { # resumed "STAGE STAGE"..
     # shellcheck disable=SC2086
     train straight "cuda:0! cuda:1!" $gpt2 --shard state || return 1
-    for stages in "state params" "params state" "params gradients"; do
+    for stages; do
         first=${stages% *} second=${stages#* }
         [ "$first" = params ] && first="params --keep-whole 0"
         [ "$second" = params ] && second="params --keep-whole 0"
@@ -95,11 +97,22 @@ killed() { # one clear error, and no process stays
     [ $code = 1 ] && grep -q "died\|signal" "$out/err"
 }
 
-kinds() { # kinds NAME DEVICES
+long() { [ -n "${YOKE_TEST_LONG-}" ]; } # tests/dist/sliced.c has most of these on cards, too, with another model
+
+more() {
     # shellcheck disable=SC2086
     {
-        ok "$1: gpt2" same "$2" $gpt2
-        ok "$1: gpt2 in bf16" same "$2" $gpt2 --precision bf16
+        for devices in "cpu:0! cuda:0!" "cuda:0! cuda:1!"; do
+            ok "$devices: gpt2" same "$devices" $gpt2
+            ok "$devices: gpt2 in bf16" same "$devices" $gpt2 --precision bf16
+        done
+        ok "bert" same "cpu:0! cuda:0!" $bert
+        ok "resnet20 in bf16" same "cuda:0! cuda:1!" $resnet --precision bf16
+        ok "fp16, with skipped steps" same "cuda:0! cuda:1!" $gpt2 --precision fp16 --loss-scaling init=1e7
+        ok "units that stay for backward" same "cuda:0! cuda:1!" $gpt2 --precision bf16 -- --reshard-after-forward off
+        ok "units that come early" same "cuda:0! cuda:1!" $gpt2 -- --prefetch-units 2
+        ok "by messages, in bf16" by_messages "cuda:0! cuda:1!" --precision bf16
+        ok "all stages resume each other's checkpoints" resumed "state params" "params state" "params gradients"
     }
 }
 
@@ -107,18 +120,13 @@ if [ "$(uname -m)" = x86_64 ]; then
     . "$YOKE_SOURCE/tests/fakes/use.sh"
     # shellcheck disable=SC2086
     {
-        kinds "a card and a processor" "cpu:0! cuda:0!"
-        kinds "two cards" "cuda:0! cuda:1!"
         ok "mlp with evaluation" same "cuda:0! cuda:1!" $mlp
-        ok "bert" same "cpu:0! cuda:0!" $bert
-        ok "resnet20 in bf16" same "cuda:0! cuda:1!" $resnet --precision bf16
-        ok "fp16, with skipped steps" same "cuda:0! cuda:1!" $gpt2 --precision fp16 --loss-scaling init=1e7
-        ok "units that stay for backward" same "cuda:0! cuda:1!" $gpt2 --precision bf16 -- --reshard-after-forward off
-        ok "units that come early" same "cuda:0! cuda:1!" $gpt2 -- --prefetch-units 2
-        ok "activations that are computed again" same "cuda:0! cuda:1!" $gpt2 --gradient-checkpointing
-        ok "by messages, each host with all parameters" by_messages
+        ok "gpt2 in bf16, whose activations are computed again, and units come early" same "cpu:0! cuda:0!" $gpt2 --precision bf16 \
+            --gradient-checkpointing -- --prefetch-units 1
         ok "by messages, slices over all hosts are refused" refused_by_messages
-        ok "stages resume each other's checkpoints" resumed
+        instrumented || ok "by messages, each host with all parameters" by_messages "cpu:0! cuda:0!"
+        instrumented || ok "a stage resumes another one's checkpoint" resumed "params state"
+        ! long || more
         ok "an estimate is the run's bytes" estimated
         ok "a killed card ends the job" killed
     }
