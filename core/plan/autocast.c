@@ -68,7 +68,7 @@ static yk__vid leaf_as(casting *state, yk__vid x, yk_dtype dtype)
     const yk_slot *s = v->slot == YK_NONE ? NULL : &state->g.slot[v->slot];
     int64_t dim[YK_MAX_DIMS];
     uint32_t slot;
-    if (s && yk__plan_pulled(state->work->request, s) != YK_NONE) /* a node of forward: backward casts what it pulls again */
+    if (s && yk__plan_pulled(state->work->request, s) != YK_NONE) /* a node of forward: backward casts pulled values again */
         return new_cast(state, x, dtype, false);
     if (!state->work->request->keep_compute || dtype != state->low || !s || s->kind != YK_SLOT_PARAM)
         return new_cast(state, x, dtype, true);

@@ -569,7 +569,7 @@ static void plain_close(yk_tr *t)
     for (uint32_t r = 0; t->line && r < t->ranks; r++) {
         line *l = &t->line[r];
         if (l->fd >= 0)
-            close(l->fd); /* the kernel keeps what was written for the peer */
+            close(l->fd); /* the kernel keeps the written bytes for the peer */
         free(l->last);
         list_free(l->sends);
         list_free(l->recvs);

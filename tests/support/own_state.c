@@ -19,7 +19,7 @@ extern char **environ;
 static unsigned float_mode(void)
 {
 #if defined __x86_64__
-    return __builtin_ia32_stmxcsr() & 0xffc0u; /* not the flags of what was computed */
+    return __builtin_ia32_stmxcsr() & 0xffc0u; /* without the flags that computations set */
 #elif defined __aarch64__
     unsigned long mode;
     __asm__ volatile("mrs %0, fpcr" : "=r"(mode));

@@ -38,7 +38,7 @@ static const yk__cli_command command = {
             "them in the same block, at another time or at the same, with what the plugin packs operands into (where it\n"
             "reports it). Shared: the host memory in which several ranks exchange gradients and parameters, once for all of them,\n"
             "and the 16-bit copies that processors of one host read together;\n"
-            "where they send messages, of rank 0, with what YOKE_WIRE=int8 keeps. On the host: what --offload state=host keeps there for\n"
+            "where they send messages, of rank 0, with what YOKE_WIRE=int8 keeps. On the host: memory that --offload state=host takes for\n"
             "a rank, beside shared memory.\n"
             "With --data the vocabulary, the classes and the lengths of rows are the data's, and batches are read from them: of rows of\n"
             "text the first 256. Without, batches are random numbers of the model's sizes, as long as --seq-len or --max-length says.\n"

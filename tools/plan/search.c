@@ -195,7 +195,7 @@ static json_t *unlimited_run(const search *s, const candidate *c, yk_error *err)
     return o;
 }
 
-/* Under a limit the planner recomputes more, as in the run; a candidate that cannot be planned so tells what it needs without. A rank that
+/* Under a limit the planner recomputes more, as in the run; a candidate that cannot be planned so tells its need without. A rank that
  * stands for a described one has other slices, which a limit would not fit. */
 static json_t *limited_run(const search *s, const candidate *c, yk_error *err)
 {

@@ -169,7 +169,7 @@ static void leave_behind(bool hears)
     const yk_plugin *p = copy_begin(true, &dev, &b, &q, &point);
     const time_t begin = time(NULL);
     seen.hears = hears;
-    while (!seen.begun) /* an abort drops what has not begun */
+    while (!seen.begun) /* an abort drops messages that have not begun */
         usleep(1000);
     p->queue_abort(q, YK_E_CANCELLED);
     ck_assert_int_eq(p->queue_wait(q, point, UINT64_MAX), YK_E_CANCELLED);
