@@ -314,8 +314,8 @@ static bool side_by_side_once(cts *c, scene *s, int first)
     return ok;
 }
 
-/* A list of n points, all done except the first or the last. */
-static bool waits_fill(cts *c, scene *s, uint32_t n, bool late_first, yk_wait late, yk_wait wait[WAITS])
+/* Points of the third queue that are done: what a list has beside its late point. */
+static bool waits_fill(cts *c, scene *s, uint32_t n, yk_wait wait[WAITS])
 {
     uint64_t point = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -323,25 +323,30 @@ static bool waits_fill(cts *c, scene *s, uint32_t n, bool late_first, yk_wait la
             return false;
         wait[i] = (yk_wait){s->q[2], point};
     }
-    wait[late_first ? 0 : n - 1] = late;
     return cts_wait(c, s->q[2], point);
 }
 
-/* The first queue's result goes to the second binding, whose run waits for it; then the other way: no read is too early. */
+/* The first queue's result goes to the second binding, whose run waits for it; then the other way: no read is too early. The list is
+ * filled before the first queue starts: filling it takes as long as a run where cores are busy. */
 static bool waits_all_once(cts *c, scene *s, int first, uint32_t n, bool late_first)
 {
     yk_queue *a = s->q[first], *b = s->q[!first];
     const chain *k = &s->chain;
+    const uint32_t late = late_first ? 0 : n - 1;
     uint64_t pa = 0, pb = 0, pc = 0;
     yk_wait wait[WAITS];
     char what[100];
     const yk_copy over = {.src = s->b[0].slot[k->y], .src_offset = k->y_at, .dst = s->b[1].slot[k->x], .bytes = BYTES};
     const yk_copy back = {.src = s->b[1].slot[k->y], .src_offset = k->y_at, .dst_host = s->got, .bytes = BYTES};
     snprintf(what, sizeof what, "a run and a copy with %u waits, of which the %s one is late", n, late_first ? "first" : "last");
-    return put_x(c, s, first, 0, &pa) && run_now(c, k, a, &s->b[0], &pa) && copy_after(c, a, over, NULL, 0, &pa) &&
-           waits_fill(c, s, n, late_first, (yk_wait){a, pa}, wait) && run_after(c, k, b, &s->b[1], n, wait, &pb) &&
-           waits_fill(c, s, n, late_first, (yk_wait){b, pb}, wait) && copy_listed(c, a, &back, n, wait, &pc) && cts_wait(c, a, pc) &&
-           result_right(c, s->got, s->twice, what);
+    if (!waits_fill(c, s, n, wait) || !put_x(c, s, first, 0, &pa) || !run_now(c, k, a, &s->b[0], &pa) ||
+        !copy_after(c, a, over, NULL, 0, &pa))
+        return false;
+    wait[late] = (yk_wait){a, pa};
+    if (!run_after(c, k, b, &s->b[1], n, wait, &pb))
+        return false;
+    wait[late] = (yk_wait){b, pb};
+    return copy_listed(c, a, &back, n, wait, &pc) && cts_wait(c, a, pc) && result_right(c, s->got, s->twice, what);
 }
 
 static bool waits_two_once(cts *c, scene *s, int first)
