@@ -53,7 +53,8 @@ hang_is_noticed() {
 }
 
 # A card whose slow neighbour is excluded makes the driver's calls of a card alone in its steps, and no more: gradients are clipped on the
-# card, nothing leaves it. What the first batch of an epoch, the way to the exclusion and a trial add is allowed for one step in three.
+# card, nothing leaves it. The last quarter of the run is looked at, as the way to the exclusion takes 20 to 150 steps, by the machine's
+# load. Trials may take one step in three there.
 calls() { # calls NAME STEPS DEVICES
     FAKE_CUDA_CALLS="$out/calls-$1" YOKE_PLUGINS="cpu,cuda,$YOKE_BUILD/tests/dist/.libs/yoke_slow.so" YOKE_SLOW_FACTORS=200 "$yoke" train \
         --model mlp --model-config hidden=64 --data "idx:$out/images" --devices "$3" --global-batch 32 --max-steps "$2" \
@@ -61,18 +62,21 @@ calls() { # calls NAME STEPS DEVICES
 }
 
 only_the_card() {
-    calls alone 40 cuda:0 && calls mixed 300 "cuda:0 slow:0@0" || return 1
+    calls alone 40 cuda:0 && calls mixed 400 "cuda:0! slow:0@0" || return 1
     python3 - "$out" <<'P'
 import collections, glob, sys
 questions = {"cuEventElapsedTime", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2"}
-def between_graphs(name):
+def between_graphs(name, part):
     ranks = [open(f).read().split() for f in glob.glob(f"{sys.argv[1]}/calls-{name}.*")]
-    return collections.Counter(" ".join(n for n in max(ranks, key=len) if n not in questions).split(" cuGraphLaunch "))
-alone, mixed = between_graphs("alone"), between_graphs("mixed")
+    all = " ".join(n for n in max(ranks, key=len) if n not in questions).split(" cuGraphLaunch ")
+    return collections.Counter(all[-len(all) // part:])
+alone, mixed = between_graphs("alone", 1), between_graphs("mixed", 4)
 usual = alone.most_common(2) # from the graph of gradients to the optimizer's, and the other way round
-print("alone:", usual)
-print("mixed:", mixed.most_common(4))
-assert all(times >= 32 and mixed[calls] >= 200 for calls, times in usual) # 250 to 270 on an idle machine, 219 seen at load 5
+print("alone:", sum(alone.values()), usual)
+print("mixed:", sum(mixed.values()), mixed.most_common(4))
+parts = [(times / sum(alone.values()), mixed[calls] / sum(mixed.values())) for calls, times in usual]
+print("parts of all graphs, alone and mixed:", parts)
+assert all(one >= 0.3 and two >= one * 2 / 3 for one, two in parts)
 P
 }
 
