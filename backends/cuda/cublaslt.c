@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens cuBLASLt, once for all devices, when the first matrix product is planned. Without it the plugin's own kernels (plugins/kit) compute
- * products, and a log line says so. YOKE_CUDA_CUBLASLT names another library than the names below; 0 opens none.
+ * Opens cuBLASLt, once for all devices. That is when product.c plans a device's first matrix product. It is before that if cudnn.c looks
+ * for the cuBLASLt that cuDNN needs. Any thread may ask first; cuda_once lets one open it, and the other threads wait for that.
+ *
+ * Without cuBLASLt the plugin's own kernels (plugins/kit) compute products, and a log line says so. YOKE_CUDA_CUBLASLT names another
+ * library than the names below; 0 opens none. Log levels: 1 is a warning, 2 information.
  */
 #include "backends/cuda/cublaslt.h"
 
@@ -49,7 +52,8 @@ const cuda_cublaslt *cuda_cublaslt_open(void)
     return cuda_once_found(&once, library_open) ? &blas : NULL;
 }
 
-/* The plugin ends: the next cuda_cublaslt_open reads the option anew. The library stays loaded (library.h). */
+/* plugin_fini calls it, once all devices are closed. The next cuda_cublaslt_open reads the option anew; the library stays loaded
+ * (library.h). */
 void cuda_cublaslt_forget(void)
 {
     cuda_once_forget(&once);

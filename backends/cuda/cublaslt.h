@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions of cuBLASLt that are called, with prototypes of our own: it is opened when the first product is planned. Types have the
+ * The functions of cuBLASLt that are called, with prototypes of our own: it is opened at run time, not linked (cublaslt.c). Types have the
  * names and layouts of cublasLt.h, and are left to it where it came first; tests/unit/cuda/header_cublaslt.c then compares every
  * prototype and number.
  */

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening a library by the names it may have, its functions into a table; asking for it once. */
+/*
+ * Opening one of NVIDIA's libraries by the names it may have, its functions into a table; asking for it once.
+ *
+ * driver.c, compile.c, cublaslt.c, cudnn.c and nccl.c call it, each for its library at the first need, in any thread. The lock of
+ * cuda_once, or of the file itself (driver.c, compile.c), makes a second thread wait for the first one's dlopen. plugin_fini forgets the
+ * answers, not the libraries.
+ */
 #include "backends/cuda/library.h"
 
 #include <dlfcn.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Byte swapping. */
+/*
+ * Byte swapping, in place, for elements of a file: IDX files are big-endian (core/read/idx.c), safetensors little-endian (core/io). No
+ * state; any thread.
+ */
 #include "core/base/byte_order.h"
 
 #include <stdint.h>

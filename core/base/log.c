@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Log lines: built in one buffer and written by one write(), so that lines of several ranks do not mix. */
+/*
+ * Log lines: built in one buffer and written by one write(), so that lines of several ranks do not mix. Any thread, in any process of Yoke.
+ *
+ * yk__log is for events, by level. yk__log_line prints lines without a level or a prefix: the table of ranks when a job opens. YOKE_LOG
+ * gives the level when it is first needed, group.c the rank once it has joined, and yk_set_log (core/job/embed.c) a writer. A larger level
+ * is a less important line.
+ */
 #include "core/base/log.h"
 
 #include <pthread.h>

@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The graph's arrays, values, and queries about values. */
+/*
+ * The graph's arrays: making, copying and freeing them, new slots and values, and questions about one value's shape and strides.
+ *
+ * A step's trace (core/job) and the passes of core/plan append values. yk__apply (graph_node.c) and the checker (check.c) ask for an
+ * operand's layout. The planner and the checker ask about views and padded rows. Plugins get the arrays, and call nothing here. One thread
+ * per graph.
+ *
+ * Units: an offset counts bytes from the start of the slot; lengths and strides count elements. Slot 0 is the arena, the memory of
+ * temporaries. Each append is mixed into g->hash, by which core/run/cache.c finds the program of an equal trace.
+ */
 #include "core/graph/graph_internal.h"
 
 #include <stdarg.h>
@@ -50,6 +59,7 @@ void yk__graph_clear(yk__graph *g)
     graph_start(g);
 }
 
+/* A copy of n elements of `size` bytes; NULL if memory is out, never for n = 0. */
 static void *array_copy(const void *p, size_t n, size_t size, size_t *cap)
 {
     void *q = yk__malloc(n * size);
@@ -90,6 +100,7 @@ yk__vid yk__graph_fail(yk__graph *g, yk_status status, const char *fmt, ...)
     return YK_NONE;
 }
 
+/* Equal appends in an equal order give an equal hash. */
 static void hash_mix(yk__graph *g, uint64_t w)
 {
     g->hash = yk__hash_u64(g->hash, w);
@@ -258,6 +269,7 @@ bool yk__value_is_broadcast(const yk_value *v)
     return true;
 }
 
+/* [M, K] or [B, M, K] with dense rows, or dense columns. The batch is dense, or broadcast (stride 0). */
 bool yk__value_is_dot_operand(const yk_value *v)
 {
     const uint32_t r = v->dims;
@@ -272,6 +284,7 @@ bool yk__value_is_dot_operand(const yk_value *v)
     return ((k == 1 || sk == 1) && (m == 1 || sm == k)) || ((m == 1 || sm == 1) && (k == 1 || sk == m));
 }
 
+/* i: operand of attention: q, k, v, then keep, bias, key and rows, as far as its flags (attribute 4) have them. */
 static uint32_t attention_layout(uint32_t i, const int64_t *attr)
 {
     const int64_t flags = attr[4];
@@ -286,6 +299,7 @@ static const uint8_t layouts[YK_OP_COUNT] = {
 #undef X
 };
 
+/* The gradient of attention has gout, out and lse before the operands of attention. */
 uint32_t yk__operand_layout(uint32_t op, uint32_t i, const int64_t *attr)
 {
     const uint32_t layout = layouts[op];

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading files. Raw bytes pass through one buffer; zlib unpacks gzip from it, member by member, and a plain file is copied out of it.
+ * Reading files from the beginning to the end: data sets (core/read), texts and vocabularies (core/text), JSON and YAML. One thread at a
+ * time reads a file, and waits for the disk or pipe. Readers at any place (safetensors.c, core/read/blob.c) have descriptors of their own.
+ *
+ * Raw bytes pass through one buffer of 64 KiB; zlib unpacks gzip from it, member by member, and a plain file is copied out of it. Each
+ * read(2) is an act of the process, and counts as progress when it returns. So a disk that hangs is reported as the reason of a rank that
+ * is stuck (core/base/advance.h).
  */
 #include "core/io/file.h"
 
@@ -20,7 +25,7 @@
 struct yk__file {
     char *path;
     int fd;             /* -1 for memory */
-    const uint8_t *mem; /* memory not yet taken */
+    const uint8_t *mem; /* memory not yet taken, the caller's */
     size_t mem_left;
     int64_t size; /* bytes of the raw source, -1 if unknown */
     uint64_t raw; /* raw bytes taken so far */

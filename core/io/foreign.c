@@ -2,6 +2,10 @@
 /*
  * The table of other programs' formats: a signature or a form of each, from its published description, and the remedy that a message gives.
  * The first row that fits decides. So UTF-32's mark stands before UTF-16's, which it begins with.
+ *
+ * A reader (core/read, core/text, core/io, yoke inspect) asks once for a file, in its caller's thread, when it has the first bytes. A
+ * format with a magic of its own (IDX, safetensors, token files with a header) asks only if the magic is absent. A format without one
+ * (text, pixels, bare ids) asks before it takes the bytes for content. Without a row that fits the reader goes on.
  */
 #include "core/io/foreign.h"
 
@@ -117,6 +121,7 @@ static bool has_control(const unsigned char *head, size_t n)
     return false;
 }
 
+/* The sign has bytes, no form. */
 static bool is_lfs_pointer(const signature *sign)
 {
     return !strcmp(sign->bytes, LFS_POINTER);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads and writes JSON by jansson, with our errors. jansson refuses two kinds of legal text, which are repaired in a copy.
+ * Reads and writes JSON by jansson, with our errors: settings, checkpoints, tokenizers, JSON lines, headers of safetensors, and the
+ * commands' --json. No state; any thread. jansson refuses two kinds of legal text, which are repaired in a copy.
  *
  * A NUL in a key, which published vocabularies have, becomes U+FFFD for callers that pass YK__JSON_ANY. A whole number beyond 64 bits
  * becomes a double: transformers writes 10^30 for a tokenizer without a longest text.

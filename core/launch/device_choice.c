@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Selecting devices for a launch, in a child process: the launcher stays a program with one thread that no driver has touched. */
+/*
+ * Selecting the devices of this host's ranks, in a child process. So the caller stays a program with one thread that no driver has touched,
+ * which forks the ranks afterwards.
+ *
+ * Callers: yoke launch (cmd_launch.c), yk_launch and yk_launch_ranks (core/job/team/ranks.c), and node.c on each host of a job of several.
+ * The child writes an `answer` to a pipe, then the placements; both ends are the same program, so structs go as they are.
+ */
 #include "config.h"
 
 #include "core/launch/device_choice.h"

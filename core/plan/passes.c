@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The order of the passes, and the construction of a plan. */
+/*
+ * The order of the passes, and the construction of a plan.
+ *
+ * core/run/prog.c calls yk__plan_new in the step thread, for each new program. That is one of a micro batch that no cached program fits, of
+ * the optimizer's step, or of casts. Apart from the device's claims a plan follows from the request alone. If the arena is above
+ * request->arena_limit (bytes), the passes run again with more recomputation.
+ */
 #include "core/plan/plan.h"
 
 #include <stdatomic.h>

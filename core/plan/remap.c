@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rewrites a graph into a new one; facts about a graph that several passes need. */
+/*
+ * The common tool of the planner's passes (plan_internal.h has its interface): it rewrites a graph into a new one, value by value. Other
+ * parts of it answer questions of several passes: a device's claims, the readers and writers of values.
+ *
+ * A pass that replaces work->g begins by yk__remap_begin, hands over the nodes in order, and ends by yk__remap_end. yk__remap_copy alone
+ * begins the first graph (trace.c) and a segment's own one (segment.c); a segment then drops the table. All run in the thread that calls
+ * yk__plan_new. yk__plan_ask alone leaves core/plan: `claims` asks the plugin.
+ *
+ * A pass may map a root to a value of another type before a view of it follows (autocast.c). So a view's offset is taken in elements.
+ */
 #include "core/plan/plan_internal.h"
 
 #include <string.h>
@@ -25,6 +34,8 @@ yk_graph yk__graph_view(const yk__graph *g)
     };
 }
 
+/* The plugin sees a graph of this node alone, with its body behind it, over all values of g. Fusion makes at most 48 nodes of a body, and a
+ * longer one is refused. */
 uint32_t yk__plan_ask(const yk__plan_request *request, const yk__graph *g, const yk_node *node, const yk_node *body)
 {
     yk_node list[65];
@@ -170,6 +181,7 @@ yk__vid yk__view_like(yk__graph *g, yk__vid of, const yk_value *v, uint64_t rela
     return id;
 }
 
+/* A root keeps its slot, offset (bytes), flags and strides. */
 static yk__vid copy_root(yk__remap *remap, const yk_value *x)
 {
     yk__vid id = yk__value_new(remap->dst, (yk_dtype)x->dtype, x->dims, x->dim);
@@ -202,6 +214,7 @@ yk__vid yk__remap_value(yk__remap *remap, yk__vid v)
     return remap->map[v] = id;
 }
 
+/* Copies the body's nodes behind those that dst has, and their operands and attributes. False if memory is out. */
 static bool remap_body(yk__remap *remap, const yk_node *n, uint32_t at)
 {
     yk__graph *d = remap->dst;

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buffers for the parts of the arena. */
+/*
+ * Buffers for the parts of the arena, the device's memory for temporaries (arena.h); sizes are bytes.
+ *
+ * instance.c calls yk__arena_reserve before each run of a program, in the step thread. Parts grow to the largest plan and stay. A new pair
+ * of plans that would pass the memory limit frees them all first. update.c frees them if moments need the memory.
+ */
 #include "core/run/arena.h"
 
 #include <string.h>

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Room for a program's temporaries, inputs and results; the way of inputs to the device. */
+/*
+ * The memory that the programs of one device take turns in: temporaries, lanes, inputs and results. Inputs go from the caller's memory to
+ * the device here. A rank has an instance for its own device, and one for the host's if it offloads.
+ *
+ * yk__prog_run (exec.c) calls yk__instance_reserve and yk__instance_upload before every run, in the step thread. Buffers grow to the
+ * largest program and stay. A run may still read its inputs when the next begins, so inputs wait in one of several areas.
+ */
 #include "core/run/instance.h"
 
 #include <string.h>
@@ -71,8 +77,8 @@ static yk_status staging_make(yk__queue *q, yk__staging *s, uint64_t bytes, yk_e
     return st;
 }
 
-/* Chooses among the areas that nothing reads any more: the smallest that is large enough, else the smallest. If all are in use, the area
- * in use longest. So no more areas grow than are in use at once. */
+/* For a micro batch; the optimizer's step has an area of its own. Chooses among the areas that nothing reads any more: the smallest that
+ * is large enough, else the smallest. If all are in use, the area in use longest. So no more areas grow than are in use at once. */
 static yk__staging *staging_choose(yk__instance *instance, const yk__queue *q, uint64_t bytes)
 {
     yk__staging *best = &instance->staging[0];

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs a micro batch: looks the program up, runs it, fetches the results. */
+/*
+ * Runs a micro batch: looks the program up (cache.c plans and compiles a new one), runs it, fetches the results.
+ *
+ * core/job/loop/flush.c calls yk__engine_run when a step's values are needed, blame.c for a second run with probes; the step thread. It
+ * returns while the device may still run. *ticket is what the caller waits for.
+ */
 #include "core/run/engine.h"
 
 static uint64_t result_bytes(const yk_value *v)

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of a window: reduce, norm, judge, step, publish. */
+/*
+ * The end of an accumulation window: reduce, norm, judge, step, publish.
+ *
+ * yk__engine_update (api.c) calls yk__updater_run for yk_step, in the step thread, once for each window, on all ranks, excluded ones too.
+ * The columns reduce, norm and publish of the rank's way (way.h) do the exchanges.
+ */
 #include "core/run/update.h"
 
 #include <math.h>

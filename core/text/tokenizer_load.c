@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loads a tokenizer folder: tokenizer.json, or vocab.txt, or vocab.json with merges.txt. Settings come from the files beside them. */
+/*
+ * Loads a tokenizer folder: tokenizer.json (tokenizer_json.c), or vocab.txt, or vocab.json with merges.txt; the first that is there.
+ * Settings come from the files beside them. A name that ends in ".json" is a tokenizer.json by itself.
+ *
+ * yk__tokenizer_open calls yk__tok_load once: for a data set of text, for yk_tokenizer_open and for yoke tokenize, in the caller's thread.
+ * It owns the tokenizer, and frees it after an error. No encoder uses the tokenizer yet.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -248,6 +254,7 @@ static yk_status source_read(struct tok_source *src, const char *name, yk_error 
     return folder_load(src, err);
 }
 
+/* lowercase: 1 or 0, or -1 for the choice of the files. */
 yk_status yk__tok_load(yk__tokenizer *tok, const char *name, int lowercase, yk_error *err)
 {
     struct tok_source src = {.t = tok, .lowercase = lowercase, .prefix = "##"};

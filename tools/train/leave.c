@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Signals that ask a training to leave. */
+/* Signals that ask a training to leave: the handler, on any thread, and the ranks' agreement, for which loop.c asks after each step. */
 #include "tools/train/leave.h"
 
 #include <errno.h>

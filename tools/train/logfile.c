@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Logs that are gone on with. */
+/*
+ * Opens a training's logs for writing; a resumed run first moves the lines of later steps away (logfile.h).
+ *
+ * reports.c (JSON lines) and trackers.c (the table) call it on rank 0, once before the loop. A line is known by its step alone; its other
+ * figures do not matter here.
+ */
 #include "tools/train/logfile.h"
 
 #include <ctype.h>

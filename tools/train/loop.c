@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The training loop: batches to steps, steps to epochs, and the work between them. */
+/*
+ * The training loop: batches to steps, steps to epochs, and the work between them.
+ *
+ * cmd_train.c calls train_begin once the checkpoint is loaded, then train_loop. All ranks do, each in its main thread: the calls of job,
+ * data and evaluation are collective. Rank 0 alone prints and writes reports. Steps are the optimizer's, one for each accumulation window.
+ */
 #include "tools/train/loop.h"
 
 #include <math.h>

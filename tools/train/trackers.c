@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trackers of a training: a csv table and TensorBoard's event files. */
+/*
+ * Trackers of a training (--report-to): a csv table and TensorBoard's event files.
+ *
+ * reports.c opens and closes them on rank 0, loop.c adds the figures of a log line or an evaluation; all in the main thread. An event file
+ * is a row of TFRecord frames, each with a protocol buffer `Event`. The code that writes one has its fields in its comment.
+ */
 #include "tools/train/trackers.h"
 
 #include <errno.h>

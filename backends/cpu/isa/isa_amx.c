@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The AMX kernel on real tiles. */
+/*
+ * The AMX kernel on the processor's own tiles; isa_amx_emu.c is the same kernel on tiles in memory, for tests.
+ *
+ * cpuid.c lists the instruction set "amx" only if the processor has tiles and Linux permits them, so nothing here asks. cpu_gemm_run
+ * (gemm.c) calls begin and end around each product, on the worker that computes it: the setting of tiles belongs to a thread.
+ */
 #include "backends/cpu/isa/gemm_kernels.h"
 
 #if defined __x86_64__

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Running an elementwise program. */
+/*
+ * Running an elementwise program that map_plan.c has compiled.
+ *
+ * Steps of map_node.c, cpu_dot.c and cpu_reduce.c call it on the workers. A piece begins with cpu_map_begin on scratch memory of that
+ * worker. Then cpu_map_eval or cpu_map_sums takes one block after the other. No call writes to a compiled map, so workers share it.
+ * Positions and lengths count elements of the output.
+ */
 #include "backends/cpu/map/map.h"
 
 #include <string.h>

@@ -27,7 +27,7 @@ typedef struct cpu_map_run {
 } cpu_map_run;
 
 /*
- * Compiles nodes [first, first + count) of the graph over `n` elements of shape `shape` (a value). `special` is the
+ * Compiles nodes [first, first + count) of the graph over the elements of the shape of `shape` (a value). `special` is the
  * value that cpu_map_eval is handed (YK_NONE: none). The `n_out` values in `out` are the results; with store, they are
  * written to memory, else they stay in registers (cpu_map_result). NULL with build->status set on failure.
  */

@@ -25,7 +25,7 @@ typedef enum cpu_in_kind {
 typedef struct cpu_map_in {
     cpu_in_kind kind;
     uint8_t dtype;
-    uint16_t reg, filled; /* CONST, SCALAR: one element in reg, a block of it in wide (0 if unneeded) */
+    uint16_t reg, filled; /* CONST, SCALAR: one element in reg, a block of it in filled (0 if unneeded) */
     cpu_ref ref;
     uint32_t bits; /* CONST */
     int dims;      /* collapsed, innermost first */

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compiling an elementwise program: first in registers that are written once each; then products are joined to the sums
- * they go into, operands that are one number for a whole chunk stay one number, and registers are shared by lifetime,
- * so that a block of all of them stays in the first-level cache.
+ * Compiling an elementwise program: first in registers that are written once each; then products are joined to the sums they go into,
+ * operands that are one number for a whole chunk stay one number, and registers are shared by lifetime, so that a block of all of them
+ * stays in the first-level cache.
+ *
+ * Three planners call cpu_map_compile while a program is made, in any thread. map_node.c compiles a map, cpu_dot.c the elementwise part of
+ * a product, whose sums are `special`. A sum's operand (cpu_reduce.c) stays in registers. map.c runs the result on the workers.
+ *
+ * A register holds a block: 4 bytes, f32 or i32, for each of map->block elements. A chunk is the part of a block with one number of each
+ * PLANE operand.
  */
 #include <math.h>
 #include <string.h>
@@ -20,7 +26,7 @@ typedef struct map_compiler {
     cpu_build *build;
     cpu_map *map;
     const yk_value *shape;
-    uint32_t special, cap; /* room: instructions there is place for */
+    uint32_t special, cap; /* special: the value that cpu_map_eval is handed, or YK_NONE; cap: most instructions */
     uint32_t n_bind;
     struct {
         uint32_t value, reg;

@@ -2,11 +2,14 @@
 /*
  * Attention forward, and the preparation of the forward and gradient steps: arguments, scratch memory, cost.
  *
+ * cpu_ops.c calls cpu_plan_attention for a node while it compiles a program, in any thread. A run then calls the emitted step once for each
+ * piece, on a free worker; a piece is a range of tasks.
+ *
  * A task takes the blocks of queries of one head, or a part of them (att->split). It packs the head's whole K and V itself, as scratch
  * memory belongs to one worker and lasts for one piece.
  *
  * A block's scores are S = Q K^T plus bias and mask. Each row becomes P = exp(S - max), then dropout. The scale is already in S, or exp
- * applies it (exp_scale). The output is O = P V, divided by each row's sum. The gradient reads lse = max + log(sum).
+ * applies it (exp_scale, without a bias). The output is O = P V, divided by each row's sum. The gradient reads lse = max + log(sum).
  */
 #include <math.h>
 #include <string.h>
@@ -104,8 +107,8 @@ static bool last_is_dense(const yk_value *v)
     return v->dim[3] == 1 || v->stride[3] == 1;
 }
 
-/* Sets the operands that the forward and gradient steps have in common, from input `first` on. False if the last dimension of Q, K or V is
- * not dense: products and row kernels read each row as adjacent elements. */
+/* Sets the operands that the forward and gradient steps have in common, from input `first` on. The gradient's first three are gout, out and
+ * lse. False if the last dimension of Q, K or V is not dense: products and row kernels read each row as adjacent elements. */
 static bool set_operands(cpu_build *build, const yk_node *node, att_args *att, uint32_t first)
 {
     const yk_value *q = cpu_in(build, node, first), *k = cpu_in(build, node, first + 1), *v = cpu_in(build, node, first + 2);

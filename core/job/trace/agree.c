@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hashes of a rank's next actions, and the error if ranks are about to act differently. */
+/*
+ * Hashes of a rank's next actions, and the error if ranks are about to act differently (agree.h has the method).
+ *
+ * yk__count_ranks (count.c) sends the numbers with the counts that it sums over the members, so they cost no exchange. That is in
+ * yk_backward, or before a step without one runs. The step thread of every rank calls yk__agree_numbers before that sum and yk__agree_check
+ * after it; an excluded rank's numbers do not count in the sum. Only if numbers differ do all ranks, excluded ones too, exchange more.
+ * yk__agree_data is for yk_data_open, and has a sum of its own.
+ *
+ * n: the number of members. Numbers are f64, in which sums of 22-bit hashes and their squares are exact.
+ */
 #include "core/job/trace/agree.h"
 
 #include <stdio.h>
@@ -252,7 +261,7 @@ static yk_status fail_differing(yk_job *job, const char *what, const agree_part 
                     yk__group_name(job->team.group, odd), what, yk__group_name(job->team.group, like), values);
 }
 
-/* All ranks exchange their numbers of the part, so each reports the same error. */
+/* All ranks exchange their numbers of the part, so each reports the same error. Excluded ranks take part. */
 static void tell_difference(yk_job *job, const char *what, const agree_part *part)
 {
     enum { WIDTH = 2 + NUMBERS };

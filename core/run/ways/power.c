@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PowerSGD in front of another way: members add up factors (powersgd.h), on the host. */
+/*
+ * PowerSGD in front of another way: members add up factors (powersgd.h), on the host. The row has only the columns `reduce` and `norm`; the
+ * rows behind it in choose.c give the rest.
+ *
+ * The step thread of every member calls `reduce` once for each accumulation window (window_reduce.c), not for each micro batch.
+ */
 #include "core/run/ways/powersgd.h"
 #include "core/run/ways/ways.h"
 
-/* Reduces the whole block at once, which then holds sums from end to end. */
+/* Brings all buckets to the host, sums the factors of the whole block at once, and takes this rank's slices to its device. The block then
+ * holds sums from end to end, on a member of an island too, so no bucket is only a part (is_part). */
 static yk_status reduce_block(yk__params *p, yk_error *err)
 {
     for (uint32_t i = 0; i < p->n_bucket; i++)
