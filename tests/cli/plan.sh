@@ -163,6 +163,26 @@ assert d["format"] == "yoke-devices" and d["devices"][0]["count"] == 2 and d["de
 }
 ok "times of the devices that are there, and --plan auto" measured
 
+offloads() { # a device with memory of its own whose optimizer's state has no room: the plan has the host update, and its line trains
+    export YOKE_PLUGINS="cpu,$YOKE_BUILD/tests/dist/.libs/yoke_slow.so" YOKE_SLOW_OWN=1 YOKE_SLOW_FACTORS=1
+    set -- $gpt2 --devices slow:0 --global-batch 8 --no-gradient-checkpointing --eval-strategy no
+    "$yoke" plan "$@" --objective memory --json >"$out/free" && ! grep -q '"offload": "state=host"' "$out/free" || return 1
+    limit=$(python3 -c 'import json, sys
+print(json.load(open(sys.argv[1]))["candidates"][0]["rank_bytes"] - 100000)' "$out/free")
+    "$yoke" plan "$@" --limit "$limit" >"$out/plan" || { cat "$out/plan"; return 1; }
+    cat "$out/plan"
+    grep -q '^ 1  state      state=host ' "$out/plan" && grep -q '^ -  state      no         .* needs ' "$out/plan" || return 1
+    # shellcheck disable=SC2046
+    YOKE_MEMORY_LIMIT=$limit "$yoke" train "$@" $text $(chosen) --max-steps 2 --output-dir "$out/offloads" >"$out/said" 2>&1 ||
+        { cat "$out/said"; return 1; }
+    unset YOKE_PLUGINS YOKE_SLOW_OWN YOKE_SLOW_FACTORS
+}
+if instrumented; then
+    skip "a plan offloads where nothing else fits" "instrumented: the plain build plans alike, and steps are measured"
+else
+    ok "a plan offloads where nothing else fits" offloads
+fi
+
 page() { # the blocks of commands, in order, with `yoke` the one of this build
     sed -n '/^```sh$/,/^```$/p' "$YOKE_SOURCE/docs/plan.md" | sed -e '/^```/d' -e "s|^yoke |\"\$YOKE\" |" >"$out/page.sh"
     [ "$(grep -c '"$YOKE"' "$out/page.sh")" = 4 ] || { cat "$out/page.sh"; return 1; }

@@ -19,6 +19,7 @@ static const yk__cli_option options[] = {
     {"global-batch", "N", "128", "rows of a step over all ranks", NULL},
     {"optim", "NAME", NULL, "sgd, sgdm (momentum 0.9) or adamw; default: adamw for language models, sgdm for ResNets, sgd", NULL},
     {"devices", "SPECS", "cpu", "one rank each; ! behind one: never excluded; for mixed: the two to put together", "YOKE_DEVICES"},
+    {"offload", "WHAT", NULL, "state=host: the host updates for devices with memory of their own, as in yoke train", NULL},
     {"iterations", "N", "10", "timed steps", NULL},
     {"save-init", "DIR", NULL, "step: no warm-up; the weights before the first step are saved, and each step's loss is printed", NULL},
     {"rounds", "N", "5", "mixed: rounds of alone, alone, together", NULL},
@@ -251,7 +252,8 @@ static int run_overhead(const yk__cli *cli)
 /* For each action, the options that it ignores; peaks takes only --json. */
 static bool refuse_idle(const yk__cli *cli, const char *what)
 {
-    static const char *const rows[][2] = {{"step", "rounds"}, {"step-overhead", "rounds save-init"}, {"mixed", "threads data save-init"}};
+    static const char *const rows[][2] = {
+        {"step", "rounds"}, {"step-overhead", "rounds save-init"}, {"mixed", "threads data save-init offload"}};
     bool bad = false;
     char why[32], list[64];
     snprintf(why, sizeof why, "with bench %s", what);

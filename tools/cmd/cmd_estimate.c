@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/run/host.h"
 #include "tools/bench/sample.h"
 #include "tools/config/apply.h"
 #include "tools/config/config_shard.h"
@@ -72,15 +73,17 @@ static void rank_fields(const yk_job *job, double v[FIELDS])
 /* A device's facts for a plan, of all ranks on each rank. */
 typedef struct device_facts {
     char model[sizeof((yk_device_caps *)0)->name];
-    uint64_t memory;
-    bool host;
+    uint64_t memory; /* bytes: free ones of a card, as in a run; the host's all */
+    bool host;   /* its memory is the host's */
+    bool served; /* --offload lets the host update for it */
 } device_facts;
 
 static void facts_print(const device_facts *f)
 {
     printf(", \"model\": ");
     yk__json_text(f->model);
-    printf(", \"memory\": %llu, \"host\": %s", (unsigned long long)f->memory, f->host ? "true" : "false");
+    printf(", \"memory\": %llu, \"host\": %s, \"served\": %s", (unsigned long long)f->memory, f->host ? "true" : "false",
+           f->served ? "true" : "false");
 }
 
 static void print_json(yk_job *job, const double *v, const device_facts *facts)
@@ -130,7 +133,10 @@ static void estimate_report(sample *s)
     double *v = calloc((size_t)world * FIELDS, sizeof *v);
     device_facts *facts = calloc(world, sizeof *facts);
     const yk_device_caps *caps = &s->job->device->caps;
-    device_facts own = {.memory = caps->mem_total, .host = caps->flags & YK_CAP_CPU};
+    const bool host = caps->flags & YK_CAP_CPU;
+    device_facts own = {.memory = !host && caps->mem_free ? caps->mem_free : caps->mem_total,
+                        .host = host,
+                        .served = yk__host_serves(s->job->device)};
     if (!v || !facts) {
         yk_fail(s->job, YK_E_MEM, "out of memory for the report");
         free(v);

@@ -65,7 +65,7 @@ double cost_step(const cost_case *c, cost_rank *rank)
         *r = (cost_rank){.rows = rows_factor(c, i)};
         add_micro(t, &c->work[i], r->rows, c->micros * (d->ranks > 1 ? d->together : 1), r->part);
         r->part[COST_LAUNCH] += d->ranks > 1 ? d->step : t->step;
-        r->part[COST_UPDATE] = t->update * c->work[i].trained / d->ranks;
+        r->part[COST_UPDATE] = (c->offloads && d->row[i].offload > 0 ? d->row[i].offload : t->update) * c->work[i].trained / d->ranks;
         r->part[COST_EXCHANGE] = d->line * cost_wire(c->work[i].trained, d->ranks, c->micros, c->slices_gradients);
         slowest = fmax(slowest, cost_sum(r));
     }

@@ -23,6 +23,7 @@ typedef struct cost_case {
     double micros;           /* micro batches of a step */
     bool by_speed;           /* rows follow the ranks' speed, else they are even */
     bool slices_gradients;   /* gradients are summed in each micro batch */
+    bool offloads;           /* the host updates for devices with memory of their own */
 } cost_case;
 
 /* Fills rank[] by row of devices; returns the step's seconds: of the slowest rank. */

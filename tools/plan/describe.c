@@ -76,8 +76,8 @@ work describe_work(const json_t *object)
 
 /* ---- A probe ----------------------------------------------------------------------------------------------------- */
 
-/* Runs a probe on devices (one, or those of the job); a failure leaves seconds 0. */
-static double probe_run(const describe_ask *ask, const char *on, int k, int batch, work *w, yk_error *err)
+/* Runs a probe on devices (one, or those of the job); offload: a value of --offload, or NULL. A failure leaves seconds 0. */
+static double probe_run(const describe_ask *ask, const char *on, int k, int batch, const char *offload, work *w, yk_error *err)
 {
     char rows[16], *argv[MOST_ARGS];
     int n = 0;
@@ -91,12 +91,26 @@ static double probe_run(const describe_ask *ask, const char *on, int k, int batc
         argv[n++] = child_word(words[i]);
     if (ask->substitute)
         argv[n++] = child_word("--allow-substitute");
+    if (offload) {
+        argv[n++] = child_word("--offload");
+        argv[n++] = child_word(offload);
+    }
     argv[n] = NULL;
     o = describe_run(argv, err);
     seconds = json_number_value(json_object_get(o, "min_ms")) * 1e-3;
     *w = describe_work(json_object_get(o, "work"));
     json_decref(o);
     return seconds;
+}
+
+/* The update on the host in place of the device's, by the difference of two steps. A device that refuses it has no time of it. */
+static void measure_offload(const describe_ask *ask, device_row *row, double plain)
+{
+    work w;
+    yk_error refusal = YK_ERROR_INIT;
+    const double s = probe_run(ask, row->name, PROBE_UPDATE, probes[PROBE_UPDATE].batch, "state=host", &w, &refusal);
+    if (s > 0)
+        row->offload = fmax(s - plain, 0) / w.trained + row->times.update;
 }
 
 /* A row of the fit: counts of a step in the order of the times. */
@@ -113,9 +127,9 @@ static yk_status measure_single(const describe_ask *ask, device_row *row, yk_err
     for (int k = 0; k < PROBES; k++) {
         work w;
         int batch = probes[k].batch;
-        s[k] = probe_run(ask, row->name, k, batch, &w, err);
+        s[k] = probe_run(ask, row->name, k, batch, NULL, &w, err);
         for (int i = 0; i < GROWTHS && probes[k].grows && s[k] > 0 && s[k] < LONG_ENOUGH; i++)
-            s[k] = probe_run(ask, row->name, k, batch *= 8, &w, err);
+            s[k] = probe_run(ask, row->name, k, batch *= 8, NULL, &w, err);
         if (err->status || !(s[k] > 0))
             return err->status ? err->status : yk__fail(err, YK_E_INTERNAL, "%s: a probe took no time", row->name);
         counts_of(&w, w.trained, a[k]);
@@ -123,6 +137,8 @@ static yk_status measure_single(const describe_ask *ask, device_row *row, yk_err
     cost_fit((const double(*)[TIMES_FIELDS])a, s, PROBES, &row->times);
     if (!(row->times.products > 0)) /* hidden by the rest: the probe of products bounds it */
         row->times.products = s[3] / a[3][0];
+    if (row->served)
+        measure_offload(ask, row, s[PROBE_UPDATE]);
     return YK_OK;
 }
 
@@ -142,12 +158,12 @@ static yk_status measure_together(const describe_ask *ask, const char *on, devic
 {
     work w;
     const int rows = (int)d->ranks;
-    d->step = probe_run(ask, on, PROBE_STEP, rows, &w, err);
-    const double big = err->status ? 0 : probe_run(ask, on, PROBE_UPDATE, rows, &w, err);
+    d->step = probe_run(ask, on, PROBE_STEP, rows, NULL, &w, err);
+    const double big = err->status ? 0 : probe_run(ask, on, PROBE_UPDATE, rows, NULL, &w, err);
     if (err->status)
         return err->status;
     d->line = fmax(0, (big - d->step - step_predict(d, &w)) / cost_wire(w.trained, d->ranks, 1, false));
-    const double mixed = probe_run(ask, on, PROBE_MIX, rows * probes[PROBE_MIX].batch, &w, err);
+    const double mixed = probe_run(ask, on, PROBE_MIX, rows * probes[PROBE_MIX].batch, NULL, &w, err);
     if (err->status)
         return err->status;
     const double single = step_predict(d, &w), exchange = d->line * cost_wire(w.trained, d->ranks, 1, false);
@@ -186,6 +202,7 @@ static void add_rank(devices *d, const json_t *rank)
     row->count = 1;
     row->memory = (uint64_t)json_number_value(json_object_get(rank, "memory"));
     row->host = json_is_true(json_object_get(rank, "host"));
+    row->served = json_is_true(json_object_get(rank, "served"));
 }
 
 /* The ranks that the specifications give, by a tiny estimate. */
@@ -229,8 +246,10 @@ static bool cache_load(const char *path, devices *d)
     if (access(path, R_OK) || devices_load(path, &kept, &err))
         return false;
     const bool same = kept.n == d->n && kept.ranks == d->ranks;
-    for (uint32_t i = 0; i < d->n && same; i++)
+    for (uint32_t i = 0; i < d->n && same; i++) {
         d->row[i].times = kept.row[i].times;
+        d->row[i].offload = kept.row[i].offload;
+    }
     d->line = kept.line;
     d->step = kept.step;
     d->together = kept.together;

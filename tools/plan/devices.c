@@ -66,6 +66,8 @@ static yk_status read_device_key(const reader *r, const yk__tree *t, device_row 
         return read_text(r, t, row->name, sizeof row->name);
     if (!strcmp(t->key, "model"))
         return read_text(r, t, row->model, sizeof row->model);
+    if (!strcmp(t->key, "offload"))
+        return read_seconds(r, t, &row->offload);
     if (!strcmp(t->key, "host")) {
         if (t->kind != YK__TREE_TEXT || (strcmp(t->text, "true") && strcmp(t->text, "false")))
             return refuse_key(r, t, "true or false");
@@ -84,7 +86,7 @@ static yk_status read_device_key(const reader *r, const yk__tree *t, device_row 
         row->memory = (uint64_t)v;
         return YK_OK;
     }
-    return refuse_key(r, t, "name, model, count, memory, host, or a time (yoke info --describe writes them)");
+    return refuse_key(r, t, "name, model, count, memory, host, offload, or a time (yoke info --describe writes them)");
 }
 
 static yk_status read_device(const reader *r, const yk__tree *t, device_row *row)
@@ -199,6 +201,8 @@ static void write_row(const device_row *row, FILE *f)
             row->host ? "true" : "false");
     for (int i = 0; i < TIMES_FIELDS; i++)
         fprintf(f, "%s\"%s\": %s", i ? ", " : "", times_names[i], yk__number_text(v[i], 6).text);
+    if (row->offload > 0)
+        fprintf(f, ", \"offload\": %s", yk__number_text(row->offload, 6).text);
     fprintf(f, "}");
 }
 

@@ -7,7 +7,8 @@
  *    "devices": [{"name": "cpu:0", "model": "..", "count": 2, "memory": 8589934592, "host": true,
  *                 "products": 2.5e-11, "moved": 1e-10, ..}]}
  *
- * Times are seconds for one unit of work.h: of an operation, a byte, an element, a node. An absent time is 0.
+ * Times are seconds for one unit of work.h: of an operation, a byte, an element, a node. An absent time is 0. A device with memory of its
+ * own has "offload", too: the seconds of an element that the host updates for it (--offload state=host).
  */
 #ifndef YOKE_TOOLS_PLAN_DEVICES_H
 #define YOKE_TOOLS_PLAN_DEVICES_H
@@ -39,7 +40,9 @@ typedef struct device_row {
     uint32_t count;
     uint64_t memory; /* bytes that a rank may use; 0: unknown */
     bool host;       /* its memory is the host's */
+    bool served;     /* it is here, and --offload lets the host update for it */
     times times;
+    double offload; /* seconds of an element that the host updates for this device, with its copies; 0: unknown */
 } device_row;
 
 typedef struct devices {

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/number.h"
 #include "core/base/option.h"
@@ -39,7 +40,8 @@ static bool stage_open(const search *s, uint32_t k)
     return s->devices.ranks > 1 || k == 0;
 }
 
-static void candidates_make(search *s, uint64_t batch, uint64_t micros)
+/* Appends the candidates of each stage. */
+static void candidates_make(search *s, bool offloads, uint64_t batch, uint64_t micros)
 {
     const bool asked = yk__cli_on(s->cli, "gradient-checkpointing");
     const bool settled = yk__cli_typed(s->cli, "gradient-checkpointing");
@@ -49,8 +51,20 @@ static void candidates_make(search *s, uint64_t batch, uint64_t micros)
                 const uint64_t rows = batch >> i;
                 if ((i && rows < s->devices.ranks) || s->n == SEARCH_MOST)
                     break;
-                s->list[s->n++] = (candidate){.shard = stage_words[k], .recomputes = again, .batch = rows, .micros = micros << i};
+                s->list[s->n++] = (candidate){
+                    .shard = stage_words[k], .offloads = offloads, .recomputes = again, .batch = rows, .micros = micros << i};
             }
+}
+
+/* True if the host can update for a device that is here, the user left it open, and a candidate does not fit without. */
+static bool offload_open(const search *s)
+{
+    bool serves = false, tight = false;
+    for (uint32_t i = 0; i < s->devices.n; i++)
+        serves = serves || s->devices.row[i].offload > 0;
+    for (uint32_t i = 0; i < s->n; i++)
+        tight = tight || !s->list[i].fits;
+    return serves && tight && !s->described && !yk__cli_typed(s->cli, "offload");
 }
 
 /* ---- A candidate's plan ------------------------------------------------------------------------------------------- */
@@ -99,6 +113,10 @@ static json_t *candidate_run(const search *s, const candidate *c, yk_error *err)
         argv[n++] = child_word(words[i]);
     if (c->recomputes)
         argv[n++] = child_word("--gradient-checkpointing");
+    if (c->offloads) {
+        argv[n++] = child_word("--offload");
+        argv[n++] = child_word("state=host");
+    }
     argv[n] = NULL;
     return describe_run(argv, err);
 }
@@ -136,20 +154,32 @@ static double limit_of(const search *s, uint32_t row)
     return limit > 0 ? limit : 0;
 }
 
-/* Compares a row's need with its room. Processors of a host share its memory, unless limits part it. */
+static double host_bytes(void)
+{
+    return (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+}
+
+/* Compares a place's need with its room (0: unknown); true if no other place has been as tight. */
+static bool place_check(candidate *c, const char *where, double needs, double has)
+{
+    const bool tighter = !c->needs || (has > 0 && (!(c->has > 0) || needs / has > c->needs / c->has));
+    c->fits = c->fits && (!(has > 0) || needs <= has);
+    if (!tighter)
+        return false;
+    c->where = where;
+    c->needs = needs;
+    c->has = has;
+    return true;
+}
+
+/* Processors of a host share its memory, unless limits part it. */
 static void row_check(const search *s, candidate *c, uint32_t i, const json_t *rank, double bytes)
 {
     const device_row *row = &s->devices.row[i];
     const double limit = limit_of(s, i);
     const bool pooled = row->host && !limit && !s->described;
-    const double needs = pooled ? c->all : bytes, has = limit ? limit : (double)row->memory;
-    const bool tighter = !c->needs || (has > 0 && (!(c->has > 0) || needs / has > c->needs / c->has));
-    c->fits = c->fits && (!(has > 0) || needs <= has);
-    if (!tighter)
+    if (!place_check(c, row->name, pooled ? c->all : bytes, limit ? limit : (double)row->memory))
         return;
-    c->tight = i;
-    c->needs = needs;
-    c->has = has;
     c->activations = bytes_of(rank, "activation_bytes") + bytes_of(rank, "scratch_bytes");
     c->state = bytes_of(rank, "state_bytes");
 }
@@ -160,8 +190,10 @@ static void memory_read(const search *s, candidate *c, const json_t *o)
     const json_t *ranks = json_object_get(o, "ranks");
     const double shared = json_number_value(json_object_get(o, "shared_bytes"));
     c->shared = s->described ? 0 : shared;
-    c->all = c->shared;
     c->fits = true;
+    for (uint32_t i = 0; i < d->n; i++)
+        c->host += d->row[i].count * bytes_of(json_array_get(ranks, first_rank(d, ranks, i, s->described)), "host_bytes");
+    c->all = c->shared + c->host;
     for (uint32_t i = 0; i < d->n; i++) {
         const double bytes = rank_bytes(s, json_array_get(ranks, first_rank(d, ranks, i, s->described)), shared);
         c->largest = fmax(c->largest, bytes);
@@ -171,6 +203,8 @@ static void memory_read(const search *s, candidate *c, const json_t *o)
         const json_t *rank = json_array_get(ranks, first_rank(d, ranks, i, s->described));
         row_check(s, c, i, rank, rank_bytes(s, rank, shared));
     }
+    if (c->host > 0 && place_check(c, "the host", c->shared + c->host, host_bytes()))
+        c->activations = c->state = 0;
 }
 
 static void time_read(const search *s, candidate *c, const json_t *o)
@@ -180,8 +214,8 @@ static void time_read(const search *s, candidate *c, const json_t *o)
     const char *shares = yk__cli_text(s->cli, "shares");
     for (uint32_t i = 0; i < d->n; i++)
         c->work[i] = describe_work(json_object_get(json_array_get(ranks, first_rank(d, ranks, i, s->described)), "work"));
-    const bool slices = strcmp(c->shard, "state") != 0;
-    c->seconds = cost_step(&(cost_case){d, c->work, (double)c->micros, !shares || !strcmp(shares, "speed"), slices}, c->rank);
+    const bool slices = strcmp(c->shard, "state") != 0, offloads = c->offloads || yk__cli_typed(s->cli, "offload");
+    c->seconds = cost_step(&(cost_case){d, c->work, (double)c->micros, !shares || !strcmp(shares, "speed"), slices, offloads}, c->rank);
     c->wire = cost_wire(c->work[0].trained, d->ranks, (double)c->micros, slices);
 }
 
@@ -230,33 +264,37 @@ static void candidate_free(candidate *c)
     free(c->work);
 }
 
-/* Removes the candidates of a stage, which stand together, and says why. Returns the index behind those that stay planned. */
-static uint32_t stage_drop(search *s, const char *shard, const char *why)
+static bool stage_same(const candidate *a, const candidate *b)
+{
+    return a->shard == b->shard && a->offloads == b->offloads;
+}
+
+/* Removes the candidates of one's stage, which stand together, and says why. Returns the index behind those that stay planned. */
+static uint32_t stage_drop(search *s, candidate one, const char *why)
 {
     uint32_t first = 0, end;
-    while (s->list[first].shard != shard)
+    while (!stage_same(&s->list[first], &one))
         first++;
-    for (end = first; end < s->n && s->list[end].shard == shard; end++)
+    for (end = first; end < s->n && stage_same(&s->list[end], &one); end++)
         candidate_free(&s->list[end]);
     memmove(&s->list[first], &s->list[end], (s->n - end) * sizeof s->list[0]);
     s->n -= end - first;
-    fprintf(stderr, "yoke %s: --shard %s is no candidate: %s\n", s->cli->command->name, shard, why);
+    fprintf(stderr, "yoke %s: --shard %s%s is no candidate: %s\n", s->cli->command->name, one.shard,
+            one.offloads ? " --offload state=host" : "", why);
     return first;
 }
 
 /* A run refuses some stages beside some options (--offload) or ranks (messages). Such a stage is no candidate, unless it is the first. */
-static bool candidates_plan(search *s, yk_error *err)
+static bool candidates_plan(search *s, uint32_t from, yk_error *err)
 {
-    const char *const needed = s->n ? s->list[0].shard : NULL;
-    for (uint32_t i = 0; i < s->n;) {
-        const char *shard = s->list[i].shard;
+    for (uint32_t i = from; i < s->n;) {
         if (candidate_plan(s, &s->list[i], err)) {
             i++;
             continue;
         }
-        if (shard == needed || err->status != YK_E_ARG)
+        if (stage_same(&s->list[i], &s->list[0]) || err->status != YK_E_ARG)
             return false;
-        i = stage_drop(s, shard, err->text);
+        i = stage_drop(s, s->list[i], err->text);
         *err = (yk_error)YK_ERROR_INIT;
     }
     return true;
@@ -267,7 +305,7 @@ static bool candidates_plan(search *s, yk_error *err)
 /* Parts that move: of candidates that are alike in time, the one with fewer comes first. */
 static double candidate_parts(const candidate *c)
 {
-    return (strcmp(c->shard, "state") != 0 ? 2 : 0) + c->recomputes + 0.1 * log2((double)c->micros);
+    return (strcmp(c->shard, "state") != 0 ? 2 : 0) + 3 * c->offloads + c->recomputes + 0.1 * log2((double)c->micros);
 }
 
 static bool orders_by_memory;
@@ -334,8 +372,13 @@ bool search_run(search *s, const yk__cli *cli, bool by_memory, char *program, in
     if (bad || !batch_enough(s, batch))
         return false;
     child_set("YOKE_TRANSPORT", s->described ? "local" : getenv("YOKE_TRANSPORT"), &transport); /* local: ranks with memory of their own */
-    candidates_make(s, batch, micros);
-    const bool planned = candidates_plan(s, &err);
+    candidates_make(s, false, batch, micros);
+    bool planned = candidates_plan(s, 0, &err);
+    if (planned && offload_open(s)) {
+        const uint32_t n = s->n;
+        candidates_make(s, true, batch, micros);
+        planned = candidates_plan(s, n, &err);
+    }
     child_restore("YOKE_TRANSPORT", &transport);
     if (!planned) {
         yk__cli_usage(cli->command, "%s", err.text);
@@ -356,6 +399,8 @@ void search_free(search *s)
 void search_options(const search *s, const candidate *c, char *text, size_t size)
 {
     size_t n = (size_t)snprintf(text, size, "--shard %s", c->shard);
+    if (c->offloads)
+        n += (size_t)snprintf(text + n, size - n, " --offload state=host");
     if (c->recomputes && !yk__cli_typed(s->cli, "gradient-checkpointing"))
         n += (size_t)snprintf(text + n, size - n, " --gradient-checkpointing");
     snprintf(text + n, size - n, " --global-batch %llu --gradient-accumulation-steps %llu", (unsigned long long)c->batch,

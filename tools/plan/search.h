@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Candidates of `yoke plan`: each stage of sharding that is built, with and without recomputation, and micro batches in powers of two at a
- * fixed number of rows a step. `yoke estimate-memory` plans each one in a child, with the run's own code; cost.h predicts its time.
+ * fixed number of rows a step. Where one of them does not fit and a device has memory of its own, the same follow with --offload
+ * state=host. `yoke estimate-memory` plans each one in a child, with the run's own code; cost.h predicts its time.
  */
 #ifndef YOKE_TOOLS_PLAN_SEARCH_H
 #define YOKE_TOOLS_PLAN_SEARCH_H
@@ -11,12 +12,14 @@
 
 typedef struct candidate {
     const char *shard;
+    bool offloads;        /* --offload state=host, by the plan */
     bool recomputes;      /* --gradient-checkpointing */
     uint64_t batch, micros; /* rows of a micro batch over all ranks; micro batches */
     double seconds;       /* predicted, of a step */
     double wire;          /* bytes that a rank sends in a step */
     double largest, shared, all; /* bytes: the fullest rank, host memory of all ranks, sum */
-    uint32_t tight;       /* the row of devices that has least room */
+    double host;          /* bytes of host memory that offload takes, all ranks */
+    const char *where;    /* the device that has least room, or the host */
     double needs, has;    /* bytes there; has 0: unknown */
     double activations, state; /* bytes there, for a candidate that does not fit */
     bool fits;

@@ -23,20 +23,31 @@ static const char *time_text(double seconds, char *buf, size_t n)
     return buf;
 }
 
+/* The column of --offload is there if a candidate has it. */
+static bool table_offloads(const search *s)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < s->n; i++)
+        any = any || s->list[i].offloads;
+    return any;
+}
+
 static void print_candidate(const search *s, const candidate *c, uint32_t number)
 {
     char a[32], b[32], d[32], e[32], rank[4] = "-";
     if (c->fits)
         snprintf(rank, sizeof rank, "%u", number % 100);
-    printf("%2s  %-10s %-9s %6llu %6llu", rank, c->shard, c->recomputes ? "blocks" : "no", (unsigned long long)c->batch,
-           (unsigned long long)c->micros);
+    printf("%2s  %-10s ", rank, c->shard);
+    if (table_offloads(s))
+        printf("%-10s ", c->offloads ? "state=host" : "no");
+    printf("%-9s %6llu %6llu", c->recomputes ? "blocks" : "no", (unsigned long long)c->batch, (unsigned long long)c->micros);
     if (c->fits) {
         printf("  %9s %11s %11s %11s\n", time_text(c->seconds, a, sizeof a), table_bytes_text(c->largest, b, sizeof b),
                table_bytes_text(c->shared, d, sizeof d), table_bytes_text(c->wire, e, sizeof e));
         return;
     }
     printf("  needs %s of %s on %s: activations %s,", table_bytes_text(c->needs, a, sizeof a), table_bytes_text(c->has, b, sizeof b),
-           s->devices.row[c->tight].name, table_bytes_text(c->activations, d, sizeof d));
+           c->where, table_bytes_text(c->activations, d, sizeof d));
     printf(" moments %s\n", table_bytes_text(c->state, a, sizeof a));
 }
 
@@ -60,7 +71,8 @@ static void print_bounds(const search *s, const candidate *c)
 void table_print(const search *s)
 {
     char text[256];
-    printf(" #  --shard    recompute   rows micros       step        rank      shared on the wire\n");
+    printf(" #  --shard    %srecompute   rows micros       step        rank      shared on the wire\n",
+           table_offloads(s) ? "--offload  " : "");
     for (uint32_t i = 0; i < s->n; i++)
         print_candidate(s, &s->list[i], i + 1);
     if (!s->n || !s->list[0].fits)
@@ -87,10 +99,12 @@ static void print_json_candidate(const search *s, const candidate *c)
 {
     char text[256];
     search_options(s, c, text, sizeof text);
-    printf("{\"shard\": \"%s\", \"gradient_checkpointing\": %s, \"global_batch\": %llu, \"gradient_accumulation_steps\": %llu, ", c->shard,
-           c->recomputes ? "true" : "false", (unsigned long long)c->batch, (unsigned long long)c->micros);
-    printf("\"fits\": %s, \"step_s\": %s, \"rank_bytes\": %.0f, \"shared_bytes\": %.0f, \"wire_bytes\": %.0f, ",
-           c->fits ? "true" : "false", yk__number_text(c->seconds, 6).text, c->largest, c->shared, c->wire);
+    printf("{\"shard\": \"%s\", \"offload\": %s, \"gradient_checkpointing\": %s, \"global_batch\": %llu, ", c->shard,
+           c->offloads ? "\"state=host\"" : "null", c->recomputes ? "true" : "false", (unsigned long long)c->batch);
+    printf("\"gradient_accumulation_steps\": %llu, ", (unsigned long long)c->micros);
+    printf("\"fits\": %s, \"step_s\": %s, \"rank_bytes\": %.0f, \"shared_bytes\": %.0f, \"host_bytes\": %.0f, ",
+           c->fits ? "true" : "false", yk__number_text(c->seconds, 6).text, c->largest, c->shared, c->host);
+    printf("\"wire_bytes\": %.0f, ", c->wire);
     printf("\"needs_bytes\": %.0f, \"has_bytes\": %.0f, \"options\": \"%s\", \"ranks\": [", c->needs, c->has, text);
     print_json_ranks(s, c);
     printf("]}");
