@@ -5,7 +5,6 @@
 
 #include "backends/cpu/isa/map_kernels.h"
 #include "backends/cpu/exec/cpu.h"
-#include "backends/cpu/isa/map_kernels.h"
 
 #define CPU_MAP_IN 120 /* fusion gives 24 operands and 48 operations at most, an operation has two constants at most */
 #define CPU_MAP_OUT 4

@@ -271,6 +271,8 @@ static void compile_dropout(map_compiler *comp, const yk_node *node)
     const double p = yk_attr_f64(cpu_attr(build, node, 0));
     const float q = (float)(1.0 - p);
     cpu_map_in *in = new_in(comp, value);
+    if (build->status != YK_OK)
+        return;
     in->kind = CPU_IN_CONST;
     in->dtype = YK_F32;
     memcpy(&in->bits, &q, 4);
