@@ -94,6 +94,11 @@ void yk__coll_free(yk__coll *coll)
     yk__free(coll);
 }
 
+bool yk__coll_sends(const yk__coll *coll)
+{
+    return coll->plane;
+}
+
 void yk__coll_place(yk__coll *coll, void (*place)(const char **file, int *line))
 {
     coll->place = place;

@@ -47,6 +47,7 @@ typedef struct yk__coll_config {
 
 /* All ranks of the job call it. */
 yk_status yk__coll_new(const yk__coll_config *config, yk__coll **coll, yk_error *err);
+bool yk__coll_sends(const yk__coll *coll); /* true if requests go over messages, the last of which leave while it is freed */
 /* Cancels the requests in progress. The control plane stays open. */
 void yk__coll_free(yk__coll *coll);
 void yk__coll_place(yk__coll *coll, void (*place)(const char **file, int *line)); /* file: NULL or a string that stays */

@@ -26,6 +26,7 @@
 #include "core/control/mirror.h"
 
 #define LOCAL UINT32_MAX    /* agent.via of a rank of this host */
+#define EXIT_MS 4000        /* time for a round at exit */
 #define TICK_MS 50          /* interval of the checks without a wake-up */
 #define STEP_MAX_MS 150     /* a longer step was a pause of this process itself */
 #define LAST_WORDS_MS 1000  /* from the end of the job to the end of a thread whose peers do not listen */
@@ -44,7 +45,8 @@ struct yk__agent {
     int wake_fd;
     bool liveness, end_sent;
     int64_t last, beat_at, stop_at; /* ms; stop_at: time by which the thread of an ended job stops */
-    _Atomic bool stopping;
+    _Atomic bool stopping, ended; /* ended: the thread does nothing more */
+    _Atomic uint32_t rounds;      /* of the thread */
     pthread_t thread;
 };
 
@@ -311,17 +313,17 @@ static void beat_send(yk__agent *agent)
     relay_frame(&own, YK__FRAME_HEARTBEAT, NULL, 0);
 }
 
-static void *agent_main(void *arg)
+static void agent_serve(yk__agent *agent)
 {
-    yk__agent *agent = arg;
     int64_t all_at = 0;
     while (!work_is_done(agent)) {
+        atomic_fetch_add(&agent->rounds, 1);
         const int64_t now = yk__clock_ms();
         uint64_t ignored;
         if (poll(agent->poll, poll_fill(agent), TICK_MS) < 0 && errno != EINTR)
-            return NULL;
+            return;
         if (agent->poll[0].revents && read(agent->wake_fd, &ignored, sizeof ignored) < 0)
-            return NULL;
+            return;
         rendezvous_serve(agent);
         for (uint32_t r = 0; r < agent->ranks; r++)
             if (agent->via[r] == LOCAL && yk__control_job_fd(agent->job, r) >= 0)
@@ -331,6 +333,13 @@ static void *agent_main(void *arg)
         all_at = now >= all_at ? now + TICK_MS : all_at;
         beat_send(agent);
     }
+}
+
+static void *agent_main(void *arg)
+{
+    yk__agent *agent = arg;
+    agent_serve(agent);
+    atomic_store(&agent->ended, true);
     return NULL;
 }
 
@@ -442,6 +451,26 @@ void yk__agent_stop(yk__agent *agent)
         yk__log(YK_LOG_DEBUG, "control", "the agent wakes by itself"); /* within TICK_MS */
     pthread_join(agent->thread, NULL);
     agent_free(agent);
+}
+
+void yk__agent_stop_at_exit(yk__agent *agent)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    const uint64_t one = 1;
+    uint32_t rounds = 0;
+    if (!agent)
+        return;
+    atomic_store(&agent->stopping, true);
+    if (write(agent->wake_fd, &one, sizeof one) < 0)
+        nanosleep(&pause, NULL); /* it wakes by itself within TICK_MS */
+    for (int64_t until = 0; !atomic_load(&agent->ended); nanosleep(&pause, NULL)) {
+        const uint32_t now = atomic_load(&agent->rounds);
+        if (now != rounds || !until)
+            until = yk__clock_ms() + EXIT_MS;
+        rounds = now;
+        if (yk__clock_ms() > until)
+            return; /* it waits for a lock of this thread, perhaps the allocator's */
+    }
 }
 
 void yk__agent_forget(yk__agent *agent)

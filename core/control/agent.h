@@ -39,6 +39,8 @@ yk_status yk__agent_start(const yk__agent_config *config, yk__agent **agent, yk_
 /* Returns once no other rank needs the agent: all ranks of this host (on rank 0 all of the job) have left, or the job has ended and the
  * other hosts know. No-op for NULL. */
 void yk__agent_stop(yk__agent *agent);
+/* The same from an exit handler: frees nothing and takes no lock, so it gives up once the agent makes no round for 4 s. */
+void yk__agent_stop_at_exit(yk__agent *agent);
 /* Frees only its memory, in a forked child of the process that started it. */
 void yk__agent_forget(yk__agent *agent);
 

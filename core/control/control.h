@@ -50,6 +50,8 @@ yk_status yk__control_join(const yk__control_config *config, yk__control **contr
 /* Says goodbye, so that no rank takes it for a death. With the host's agent in this process, waits until no other rank needs the agent.
  * In a fork of the process that joined, frees only the memory. */
 void yk__control_leave(yk__control *c);
+/* The same from an exit handler of the process that joined: frees and unmaps nothing, as threads may go on, and takes no lock. */
+void yk__control_leave_at_exit(yk__control *c);
 
 uint32_t yk__control_rank(const yk__control *c);
 uint32_t yk__control_size(const yk__control *c);

@@ -184,14 +184,26 @@ static void close_object(int fd)
         close(fd);
 }
 
+static void say_left(const yk__control *c)
+{
+    atomic_store(&c->head->slot[c->rank].state, YK__RANK_LEFT);
+    yk__control_report_left(c);
+}
+
+void yk__control_leave_at_exit(yk__control *c)
+{
+    if (!c)
+        return;
+    say_left(c);
+    yk__agent_stop_at_exit(c->agent);
+}
+
 void yk__control_leave(yk__control *c)
 {
     if (!c)
         return;
-    if (c->beating && c->pid == getpid()) { /* a forked child has no beat thread, and does not leave for the rank */
-        atomic_store(&c->head->slot[c->rank].state, YK__RANK_LEFT);
-        yk__control_report_left(c);
-    }
+    if (c->beating && c->pid == getpid()) /* a forked child has no beat thread, and does not leave for the rank */
+        say_left(c);
     if (c->pid == getpid() || !c->pid) {
         yk__agent_stop(c->agent);
         yk__control_beat_stop(c);

@@ -13,8 +13,11 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "core/base/advance.h"
 #include "core/base/clock.h"
@@ -29,6 +32,10 @@ struct yk__group {
     yk__control *control; /* NULL for a group of one */
     yk__coll *coll;
     uint32_t rank, size;
+    pthread_t closer;   /* waits for the process's exit, and closes the collectives then */
+    int closer_fd;      /* wakes it; -1: there is none */
+    _Atomic bool exits; /* set before it is woken at an exit */
+    _Atomic bool closed;
 };
 
 enum { EXIT_SECONDS = 4 }; /* seconds for the last messages of a process that exits */
@@ -64,6 +71,52 @@ static void end_for_all(yk__control *control, const yk_error *why)
     yk__control_end(control, yk__control_rank(control), named.status, named.text);
 }
 
+static void *closer_main(void *arg)
+{
+    yk__group *g = arg;
+    uint64_t woken;
+    while (read(g->closer_fd, &woken, sizeof woken) < 0)
+        if (errno != EINTR)
+            return NULL;
+    if (!atomic_load(&g->exits))
+        return NULL;
+    yk__coll_free(g->coll);
+    atomic_store(&g->closed, true);
+    return NULL;
+}
+
+/* An exit needs a thread that is there already, as its start takes locks of the allocator. Requests in memory need no end. */
+static yk_status closer_start(yk__group *g, yk_error *err)
+{
+    sigset_t all, old;
+    int failed;
+    if (!yk__coll_sends(g->coll))
+        return YK_OK;
+    g->closer_fd = eventfd(0, EFD_CLOEXEC);
+    if (g->closer_fd < 0)
+        return yk__fail(err, YK_E_IO, "eventfd: %s", strerror(errno));
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    failed = pthread_create(&g->closer, NULL, closer_main, g);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (!failed)
+        return YK_OK;
+    close(g->closer_fd);
+    g->closer_fd = -1;
+    return yk__fail(err, YK_E_IO, "starting the thread that leaves the job at an exit: %s", strerror(failed));
+}
+
+static void closer_stop(yk__group *g)
+{
+    const uint64_t one = 1;
+    if (g->closer_fd < 0)
+        return;
+    if (write(g->closer_fd, &one, sizeof one) == (ssize_t)sizeof one)
+        pthread_join(g->closer, NULL);
+    close(g->closer_fd);
+    g->closer_fd = -1;
+}
+
 static yk_status group_new(yk__control *control, yk__group **out, yk_error *err)
 {
     yk__coll_config config = {.control = control};
@@ -73,6 +126,7 @@ static yk_status group_new(yk__control *control, yk__group **out, yk_error *err)
         return yk__fail_mem(err, sizeof *g, "a group");
     }
     g->control = control;
+    g->closer_fd = -1;
     if (control && yk__control_size(control) > YK__RANKS) {
         yk__fail(err, YK_E_ARG, "a job of %u ranks: at most %u are supported (YK__RANKS in core/control/control.h); start fewer",
                  yk__control_size(control), YK__RANKS);
@@ -81,7 +135,7 @@ static yk_status group_new(yk__control *control, yk__group **out, yk_error *err)
     }
     g->rank = control ? yk__control_rank(control) : 0;
     g->size = control ? yk__control_size(control) : 1;
-    if ((control && yk__transport_choose(&config, err)) || yk__coll_new(&config, &g->coll, err)) {
+    if ((control && yk__transport_choose(&config, err)) || yk__coll_new(&config, &g->coll, err) || closer_start(g, err)) {
         if (control)
             end_for_all(control, err);
         yk__group_leave(g);
@@ -144,42 +198,27 @@ void yk__group_leave(yk__group *g)
         return;
     if (g == joined)
         joined = NULL;
+    closer_stop(g);
     yk__coll_free(g->coll);
     yk__control_leave(g->control);
     yk__free(g);
 }
 
-static void *coll_close(void *arg)
-{
-    yk__coll_free(arg);
-    return NULL;
-}
-
-/* Polls each millisecond, as a timed join uses the time of day, which a user may set. */
-static void thread_join_within(pthread_t thread, int64_t seconds)
-{
-    const struct timespec pause = {.tv_nsec = 1000000};
-    const int64_t until = yk__clock_ns() + seconds * 1000000000;
-    while (pthread_tryjoin_np(thread, NULL) == EBUSY && yk__clock_ns() < until)
-        nanosleep(&pause, NULL);
-}
-
-/* A program may exit in the handler of a signal that interrupted one of our calls, which may hold locks. So another thread closes the
- * collectives, and this thread goes on without it after EXIT_SECONDS. This thread then leaves the control plane itself. */
+/* A program may exit in the handler of a signal that interrupted one of our calls, or the allocator. The exiting thread then holds a lock
+ * that it must not wait for. So it starts no thread, frees and unmaps nothing, and another thread closes the collectives. */
 void yk__group_leave_at_exit(yk__group *g)
 {
-    sigset_t all, old;
-    pthread_t closer;
-    int failed;
+    const struct timespec pause = {.tv_nsec = 1000000};
+    const uint64_t one = 1;
     left_at_exit = g;
     joined = NULL;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    failed = pthread_create(&closer, NULL, coll_close, g->coll);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (!failed)
-        thread_join_within(closer, EXIT_SECONDS);
-    yk__control_leave(g->control);
+    atomic_store(&g->exits, true);
+    if (g->closer_fd >= 0 && write(g->closer_fd, &one, sizeof one) == (ssize_t)sizeof one) {
+        const int64_t until = yk__clock_ns() + EXIT_SECONDS * 1000000000ll;
+        while (!atomic_load(&g->closed) && yk__clock_ns() < until)
+            nanosleep(&pause, NULL);
+    }
+    yk__control_leave_at_exit(g->control);
 }
 
 /* ---- Membership ---------------------------------------------------------------------------------------------------- */

@@ -21,6 +21,7 @@
 #include "core/base/mem.h"
 #include "core/io/folder.h"
 #include "core/io/json.h"
+#include "core/io/stamp.h"
 
 #define STATE "trainer_state.json"
 #define CHUNK (1u << 20)
@@ -62,8 +63,10 @@ static yk_status sum_file(const char *path, uint64_t *bytes, uint64_t *sum, yk_e
     }
     do {
         size_t have = 0;
-        while (have < CHUNK && (got = read(fd, buf + have, CHUNK - have)) > 0)
-            have += (size_t)got;
+        yk__act_begin(YK__ACT_FILE);
+        while (have < CHUNK && ((got = read(fd, buf + have, CHUNK - have)) > 0 || (got < 0 && errno == EINTR)))
+            have += got > 0 ? (size_t)got : 0;
+        yk__act_end(YK__ACT_FILE);
         yk__advance();
         if (got < 0)
             yk__fail(err, YK_E_IO, "%s: reading failed: %s", path, strerror(errno));
@@ -325,15 +328,59 @@ void yk__checkpoint_abandon(yk__checkpoint *ckpt)
 
 /* ---- Reading ---- */
 
-static yk_status size_file(const char *path, uint64_t *bytes, yk_error *err)
+static yk_status stat_file(const char *path, struct stat *st, yk_error *err)
 {
-    struct stat st;
     int fd = open_regular(path, err);
     if (fd < 0)
         return err->status;
-    *bytes = fstat(fd, &st) ? 0 : (uint64_t)st.st_size;
+    if (fstat(fd, st))
+        yk__fail(err, YK_E_IO, "%s: %s", path, strerror(errno));
     close(fd);
-    return YK_OK;
+    return err->status;
+}
+
+static yk_status size_file(const char *path, uint64_t *bytes, yk_error *err)
+{
+    struct stat st;
+    if (!stat_file(path, &st, err))
+        *bytes = (uint64_t)st.st_size;
+    return err->status;
+}
+
+/* Adds a file's size and the time of its last change. */
+static yk_status mark_file(const char *dir, const char *name, uint64_t *mark, yk_error *err)
+{
+    struct stat st;
+    char *path = yk__format("%s/%s", dir, name);
+    if (!path)
+        return yk__fail_mem(err, strlen(dir), "a path");
+    if (!stat_file(path, &st, err)) {
+        const yk__stamp stamp = yk__stamp_of(&st);
+        *mark = yk__hash_u64(yk__hash_u64(*mark, stamp.bytes), (uint64_t)stamp.changed_s * 1000000000 + (uint64_t)stamp.changed_ns);
+    }
+    yk__free(path);
+    return err->status;
+}
+
+static yk_status mark_files(const char *dir, const json_t *state, uint64_t *mark, yk_error *err)
+{
+    const char *name;
+    json_t *entry;
+    *mark = YK_HASH_SEED;
+    json_object_foreach((json_t *)(uintptr_t)json_object_get(state, "files"), name, entry)
+    {
+        if (strchr(name, '/') == NULL && mark_file(dir, name, mark, err))
+            return err->status;
+    }
+    return mark_file(dir, STATE, mark, err);
+}
+
+yk_status yk__checkpoint_same(const char *dir, const json_t *state, uint64_t mark, yk_error *err)
+{
+    uint64_t now;
+    if (mark_files(dir, state, &now, err) || now == mark)
+        return err->status;
+    return yk__fail(err, YK_E_IO, "%s: was written again while it was read: load it again", dir);
 }
 
 /* sums: check the sum too, not only the size. */
@@ -399,10 +446,12 @@ yk_status yk__checkpoint_state(const char *dir, json_t **state, yk_error *err)
     return s;
 }
 
-yk_status yk__checkpoint_read(const char *dir, json_t **state, yk_error *err)
+yk_status yk__checkpoint_read(const char *dir, json_t **state, uint64_t *mark, yk_error *err)
 {
     json_t *j = NULL;
     yk_status s = yk__checkpoint_state(dir, &j, err);
+    if (!s)
+        s = mark_files(dir, j, mark, err);
     if (!s)
         s = check_files(dir, j, true, err);
     if (s)

@@ -33,7 +33,10 @@ yk_status yk__checkpoint_remove(const char *dir, yk_error *err);
 yk_status yk__checkpoint_state(const char *dir, json_t **state, yk_error *err);
 /* Checks that the files exist with the sizes in the state, which is quick; their sums are not computed. */
 yk_status yk__checkpoint_sizes(const char *dir, const json_t *state, yk_error *err);
-/* The state of a whole checkpoint; the caller json_decref()s it. */
-yk_status yk__checkpoint_read(const char *dir, json_t **state, yk_error *err);
+/* The state of a whole checkpoint; the caller json_decref()s it. *mark: for yk__checkpoint_same. */
+yk_status yk__checkpoint_read(const char *dir, json_t **state, uint64_t *mark, yk_error *err);
+/* YK_E_IO if the state or a file that it names is no longer as it was for yk__checkpoint_read: a caller opens the files again, and may have
+ * read those of another checkpoint. */
+yk_status yk__checkpoint_same(const char *dir, const json_t *state, uint64_t mark, yk_error *err);
 
 #endif

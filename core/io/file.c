@@ -28,6 +28,8 @@ struct yk__file {
     const uint8_t *mem; /* memory not yet taken, the caller's */
     size_t mem_left;
     int64_t size; /* bytes of the raw source, -1 if unknown */
+    yk__stamp stamp; /* of a regular file, as of its opening */
+    int stamped;     /* the source is a regular file that was opened by its path */
     uint64_t raw; /* raw bytes taken so far */
     uint64_t offset; /* bytes given to the caller so far, after unpacking */
     uint8_t *buf; /* raw bytes read but not yet used: buf[pos..len) */
@@ -61,7 +63,7 @@ static yk_status raw_read(yk__file *file, void *buf, size_t n, size_t *got, yk_e
                         strerror(errno));
     yk__advance();
     *got = (size_t)r;
-    return YK_OK;
+    return r || !file->stamped ? YK_OK : yk__stamp_check(&file->stamp, file->fd, file->path, err);
 }
 
 /* Makes buf[pos..len) non-empty, or sets raw_end. */
@@ -261,8 +263,11 @@ yk_status yk__file_open(const char *path, enum yk__file_mode mode, yk__file **ou
         yk__file_close(file);
         return yk__fail(err, YK_E_ARG, "%s: is a directory, expected a file", path);
     }
-    if (S_ISREG(st.st_mode) && !std)
+    if (S_ISREG(st.st_mode) && !std) {
         file->size = st.st_size;
+        file->stamp = yk__stamp_of(&st);
+        file->stamped = 1;
+    }
     return file_begin(file, mode, out, err);
 }
 
@@ -290,6 +295,13 @@ void yk__file_close(yk__file *file)
     yk__free(file->buf);
     yk__free(file->path);
     yk__free(file);
+}
+
+yk_status yk__file_fd_copy(const yk__file *file, int *fd, yk__stamp *stamp, yk_error *err)
+{
+    *stamp = file->stamp;
+    *fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
+    return *fd < 0 ? yk__fail(err, YK_E_IO, "%s: %s", file->path, strerror(errno)) : YK_OK;
 }
 
 /* ---- reading ---- */

@@ -6,7 +6,7 @@
  * a gzip frame is checked (flags, header CRC, CRC-32, length, nothing behind the last member). Bytes stream through 64 KiB; a size that a
  * file merely declares never sets an allocation.
  *
- * Errors: YK_E_IO if the file cannot be opened or read, YK_E_FORMAT if its gzip frame is broken, YK_E_MEM. Messages begin with the path.
+ * Errors: YK_E_IO if the file cannot be opened or read, or if somebody writes to it meanwhile, YK_E_FORMAT if its gzip frame is broken, YK_E_MEM. Messages begin with the path.
  * Thread rule: one thread at a time for a given object.
  */
 #ifndef YOKE_CORE_IO_FILE_H
@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "core/base/error.h"
+#include "core/io/stamp.h"
 
 typedef struct yk__file yk__file;
 
@@ -50,5 +51,8 @@ uint64_t yk__file_offset(const yk__file *file); /* (unpacked) bytes handed out s
 int64_t yk__file_left(const yk__file *file);    /* bytes not yet read, or -1 if unknown (gzip, pipes) */
 uint64_t yk__file_whole(const yk__file *file);  /* bytes of the whole file, 0 if unknown (gzip, pipes) */
 int yk__file_is_gzip(const yk__file *file);
+/* A descriptor of the same open file, which the caller closes, and the file's stamp as of its opening. The file is a regular one that was
+ * opened by its path (yk__file_whole). YK_E_IO if no descriptor is left. */
+yk_status yk__file_fd_copy(const yk__file *file, int *fd, yk__stamp *stamp, yk_error *err);
 
 #endif

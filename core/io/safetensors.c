@@ -20,6 +20,7 @@
 #include "core/base/mem.h"
 #include "core/io/foreign.h"
 #include "core/io/json.h"
+#include "core/io/stamp.h"
 
 #define HEADER_LIMIT 100000000u /* bytes; the format's own limit */
 
@@ -28,6 +29,7 @@ struct part {
     int fd; /* -1 for memory */
     const uint8_t *mem; /* the caller's memory in place of a file; NULL if fd is open */
     uint64_t size, data_at; /* bytes of the file; offset of its data */
+    yk__stamp stamp;        /* of the file as of opening */
 };
 
 struct yk__safetensors {
@@ -98,7 +100,7 @@ static yk_status part_read(const struct part *part, uint64_t at, void *out, uint
         at += (uint64_t)r;
         n -= (uint64_t)r;
     }
-    return YK_OK;
+    return yk__stamp_check(&part->stamp, part->fd, part->path, err);
 }
 
 /* O_NONBLOCK: opening a FIFO would wait for a writer, before the check for a regular file refuses it. */
@@ -114,6 +116,7 @@ static yk_status part_open(struct part *part, const char *path, yk_error *err)
     if (!S_ISREG(st.st_mode))
         return yk__fail(err, YK_E_ARG, "%s: expected a regular file", path);
     part->size = (uint64_t)st.st_size;
+    part->stamp = yk__stamp_of(&st);
     return YK_OK;
 }
 

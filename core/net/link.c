@@ -66,7 +66,7 @@ yk_status yk__link_flush(yk__link *link, yk_error *err)
 yk_status yk__link_send(yk__link *link, uint32_t kind, const void *data, uint32_t bytes, yk_error *err)
 {
     const size_t need = link->queued + bytes + YK__FRAME_EXTRA;
-    if (need > YK__LINK_QUEUE)
+    if (need - link->sent > YK__LINK_QUEUE) /* sent bytes may still lie in front, but fewer than waiting ones (drop_front) */
         return yk__fail(err, YK_E_IO, "rank %u takes nothing: %zu bytes wait for it", link->peer, link->queued - link->sent);
     if (yk__grow(&link->queue, &link->queue_cap, need, 1))
         return yk__fail_mem(err, need, "messages to other hosts");

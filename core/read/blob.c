@@ -4,7 +4,8 @@
  * it into memory.
  *
  * At most OPEN_FILES blobs of a process keep their descriptor. Further blobs open the file for every read, so that a data set of thousands
- * of files does not run into the limit of descriptors.
+ * of files does not run into the limit of descriptors. Each read ends with a look at the file's stamp (core/io/stamp.h), as headers and
+ * labels were read before: a file that somebody replaces or writes to would give bytes of two files.
  */
 #include "core/read/blob.h"
 
@@ -19,12 +20,14 @@
 #include "core/base/mem.h"
 
 #define OPEN_FILES 256
+#define CHUNK ((size_t)16 << 20) /* bytes of a read; each read counts as progress of this rank */
 #define IN_MEMORY ((uint64_t)1 << 40) /* bytes; a gzip file or a pipe that unpacks to more is refused */
 
 struct yk__blob {
     char *path;
     uint64_t bytes; /* as of opening; reads end there */
     char *memory;   /* all of the bytes; NULL if they stay on disk */
+    yk__stamp stamp; /* of a file on disk, as of opening */
     int fd;         /* kept open; -1 if in memory, or if each read opens the path */
 };
 
@@ -60,26 +63,24 @@ yk_status yk__blob_of_file(yk__file *file, yk__blob **out, yk_error *err)
     return YK_OK;
 }
 
-static int fd_open(const yk__blob *blob)
-{
-    return open(blob->path, O_RDONLY | O_CLOEXEC);
-}
-
-/* bytes: the size that the file had when the caller opened it. */
-static yk_status blob_on_disk(const char *path, int64_t bytes, yk__blob **out, yk_error *err)
+/* All of an open file on disk. */
+static yk_status blob_on_disk(const yk__file *file, yk__blob **out, yk_error *err)
 {
     yk__blob *blob;
-    if (blob_new(path, &blob, err))
+    int fd;
+    if (blob_new(yk__file_path(file), &blob, err))
         return err->status;
-    blob->bytes = (uint64_t)bytes;
-    if (atomic_fetch_add(&open_files, 1) >= OPEN_FILES) {
-        atomic_fetch_sub(&open_files, 1);
-    } else if ((blob->fd = fd_open(blob)) < 0) {
-        atomic_fetch_sub(&open_files, 1);
-        yk__fail_open(err, path, errno);
+    blob->bytes = yk__file_whole(file);
+    if (yk__file_fd_copy(file, &fd, &blob->stamp, err)) {
         yk__blob_close(blob);
         return err->status;
     }
+    if (atomic_fetch_add(&open_files, 1) >= OPEN_FILES) {
+        atomic_fetch_sub(&open_files, 1);
+        close(fd);
+        fd = -1;
+    }
+    blob->fd = fd;
     *out = blob;
     return YK_OK;
 }
@@ -91,7 +92,7 @@ yk_status yk__blob_open(const char *path, yk__blob **out, yk_error *err)
     if (s)
         return s;
     const int64_t left = yk__file_left(file); /* -1: gzip, a pipe */
-    s = left < 0 ? yk__blob_of_file(file, out, err) : blob_on_disk(path, left, out, err);
+    s = left < 0 ? yk__blob_of_file(file, out, err) : blob_on_disk(file, out, err);
     yk__file_close(file);
     return s;
 }
@@ -105,7 +106,7 @@ yk_status yk__blob_of_rest(yk__file *file, uint64_t n, const char *what, uint64_
     *begin = 0;
     if (left >= 0 && (uint64_t)left == n && n > held) {
         *begin = yk__file_offset(file);
-        return blob_on_disk(yk__file_path(file), (int64_t)(*begin + n), out, err);
+        return blob_on_disk(file, out, err);
     }
     if (yk__file_read_exact(file, n, what, &memory, err))
         return err->status;
@@ -152,7 +153,7 @@ static yk_status fd_read(const yk__blob *blob, int fd, uint64_t at, char *to, si
     size_t have = 0;
     while (have < n) {
         yk__act_begin(YK__ACT_FILE);
-        const ssize_t got = pread(fd, to + have, n - have, (off_t)(at + have));
+        const ssize_t got = pread(fd, to + have, n - have < CHUNK ? n - have : CHUNK, (off_t)(at + have));
         yk__act_end(YK__ACT_FILE);
         if (got < 0 && errno == EINTR)
             continue;
@@ -163,10 +164,10 @@ static yk_status fd_read(const yk__blob *blob, int fd, uint64_t at, char *to, si
                             "%s: ends at byte %" PRIu64 " or before, and had %" PRIu64
                             " bytes when it was opened: a file must not be changed while it is read",
                             blob->path, at + have, blob->bytes);
+        yk__advance();
         have += (size_t)got;
     }
-    yk__advance();
-    return YK_OK;
+    return yk__stamp_check(&blob->stamp, fd, blob->path, err);
 }
 
 yk_status yk__blob_read(const yk__blob *blob, uint64_t at, void *to, size_t n, yk_error *err)
@@ -179,7 +180,7 @@ yk_status yk__blob_read(const yk__blob *blob, uint64_t at, void *to, size_t n, y
     }
     if (blob->fd >= 0)
         return fd_read(blob, blob->fd, at, to, n, err);
-    const int fd = fd_open(blob);
+    const int fd = open(blob->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO in the file's place would wait for a writer */
     if (fd < 0)
         return yk__fail_open(err, blob->path, errno);
     const yk_status s = fd_read(blob, fd, at, to, n, err);

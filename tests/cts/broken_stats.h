@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Faults of batch statistics; part of broken.c. */
+/* Faults of batch statistics, and of constants that are too small to matter beside random numbers; part of broken.c. */
 #if defined BREAK_STATS_ONE || defined BREAK_STATS_MEAN
 static uint32_t bad_claims(yk_device *dev, const yk_graph *g, uint32_t node)
 {
@@ -32,6 +32,35 @@ static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 #endif
         }
     }
+    return st;
+}
+#endif
+
+#if defined BREAK_NORM_EPS || defined BREAK_ADAM_EPS
+/* NORM_EPS: constants of a graph up to 1e-4 are twice what they are. ADAM_EPS: the eps among an optimizer's numbers is. */
+static void eps_change(const yk_graph *g, const yk_submit *s, double by)
+{
+#ifdef BREAK_NORM_EPS
+    (void)s;
+    for (uint32_t i = 0; i < g->n_attr; i++) { /* of fills, as other attributes are whole numbers, or larger */
+        const double x = yk_attr_f64(g->attr[i]);
+        if (x > 1e-7 && x < 1e-4)
+            *(int64_t *)(uintptr_t)&g->attr[i] = yk_attr_of_f64(x * by);
+    }
+#else
+    for (uint32_t i = 0; i < g->n_value; i++) {
+        const yk_value *h = &g->value[i];
+        if (h->base == i && h->dims == 1 && h->dim[0] == YK_HYPER_COUNT && h->dtype == YK_F32 && g->slot[h->slot].kind == YK_SLOT_INPUT)
+            ((float *)(void *)(s->slot[h->slot]->memory + s->slot_offset[h->slot] + h->offset))[YK_HYPER_EPS] *= (float)by;
+    }
+#endif
+}
+
+static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
+{
+    eps_change(s->program->graph, s, 2);
+    const yk_status st = queue_run(q, s, point);
+    eps_change(s->program->graph, s, 0.5);
     return st;
 }
 #endif

@@ -265,9 +265,10 @@ static void read_checkpoint(const uint8_t *data, size_t size)
 {
     char dir[64], path[128], file[128];
     json_t *state;
+    uint64_t mark;
     if (!file_of("x", (const uint8_t *)"ab", 2, dir, file) || !file_of("trainer_state.json", data, size, dir, path))
         return;
-    if (!yk__checkpoint_read(dir, &state, &err)) {
+    if (!yk__checkpoint_read(dir, &state, &mark, &err)) {
         json_decref(state);
         accepted++;
     }

@@ -65,15 +65,17 @@ bool cts_case_activation(cts_check *k, uint32_t number, yk_dtype dtype, char *na
 
 /* ---- Norms ----------------------------------------------------------------------------------------------------------------- */
 
-static void layer_norm(cts_check *k, yk_dtype dtype, int64_t rows, int64_t cols, uint32_t n_in, bool backward, char *name, size_t n)
+/* Numbers up to a thousandth, if `small`: their variance is less than eps, which beside a variance of five is lost in the allowed error. */
+static void layer_norm(cts_check *k, yk_dtype dtype, int64_t rows, int64_t cols, uint32_t n_in, bool backward, bool small, char *name,
+                       size_t n)
 {
     const int64_t dim[] = {rows, cols};
     int64_t attr = F64(1e-5);
     yk__vid x[3], y[8], in[5], out[8];
     uint32_t n_out;
-    snprintf(name, n, "layer_norm%s.%lldx%lld.in%u", backward ? "_bwd" : "", (long long)rows, (long long)cols, n_in);
+    snprintf(name, n, "layer_norm%s.%lldx%lld.in%u%s", backward ? "_bwd" : "", (long long)rows, (long long)cols, n_in, small ? ".small" : "");
     sums_of(k, dtype, (double)(backward ? rows + cols : cols), 2);
-    x[0] = cts_leaf(&k->g, dtype, CTS_WIDE, 0, 2, dim);
+    x[0] = cts_leaf(&k->g, dtype, small ? CTS_SMALL : CTS_WIDE, small ? 10 : 0, 2, dim);
     x[1] = cts_leaf(&k->g, YK_F32, CTS_WIDE, 1, 1, dim + 1);
     x[2] = cts_leaf(&k->g, YK_F32, CTS_WIDE, 2, 1, dim + 1);
     n_out = case_apply(k, YK_OP_LAYER_NORM, n_in, x, 1, &attr, y);
@@ -106,19 +108,23 @@ bool cts_case_norm(cts_check *k, uint32_t number, yk_dtype dtype, char *name, si
 {
     static const int64_t dims[4][2] = {{5, 33}, {17, 768}, {1, 8}, {300, 3}}, large[2][2] = {{2, 70001}, {70001, 6}};
     if (number < 24) {
-        layer_norm(k, dtype, dims[number % 4][0], dims[number % 4][1], 3 - number / 4 % 3, number >= 12, name, n);
+        layer_norm(k, dtype, dims[number % 4][0], dims[number % 4][1], 3 - number / 4 % 3, number >= 12, false, name, n);
         return true;
     }
     if (number < 26) { /* rows that several warps of a GPU have, the last lanes with less of them */
-        layer_norm(k, dtype, 35, 1608, 3, number == 25, name, n);
+        layer_norm(k, dtype, 35, 1608, 3, number == 25, false, name, n);
         return true;
     }
     if (number < 30 && dtype == YK_F32) { /* more columns, or rows, than 16 bits count */
-        layer_norm(k, dtype, large[number % 2][0], large[number % 2][1], 3, number >= 28, name, n);
+        layer_norm(k, dtype, large[number % 2][0], large[number % 2][1], 3, number >= 28, false, name, n);
         return true;
     }
     if (number < 30) {
         narrow_norm(k, dtype, dims[number % 4][0], dims[number % 4][1], name, n);
+        return true;
+    }
+    if (number < 32) {
+        layer_norm(k, dtype, 17, 768, 3, number == 31, true, name, n);
         return true;
     }
     return false;
@@ -365,17 +371,36 @@ static void large_step(cts_check *k, bool adam, int64_t many, char *name, size_t
     want_all(k, case_apply(k, adam ? YK_OP_ADAM_STEP : YK_OP_SGD_STEP, n_in, in, 1, &flags, out), out);
 }
 
+/* Gradients up to a thousandth, as are eps and the roots of their second moments. */
+static void small_step(cts_check *k, char *name, size_t n)
+{
+    static const int64_t dim[] = {1003}, sixteen[] = {YK_HYPER_COUNT};
+    const int64_t flags = YK_OPT_DECOUPLED;
+    yk__vid in[5], out[8];
+    snprintf(name, n, "adam_step.small");
+    in[0] = cts_leaf(&k->g, YK_F32, CTS_SMALL, 10, 1, dim);
+    in[1] = cts_state(&k->g, YK_F32, CTS_UNIT, 0, 1, dim);
+    in[2] = cts_state(&k->g, YK_F32, CTS_SMALL, 10, 1, dim);
+    in[3] = cts_state(&k->g, YK_F32, CTS_SAME, 0, 1, dim);
+    in[4] = cts_leaf(&k->g, YK_F32, CTS_HYPER, 0, 1, sixteen);
+    want_all(k, case_apply(k, YK_OP_ADAM_STEP, 5, in, 1, &flags, out), out);
+}
+
 bool cts_case_optim(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n)
 {
     static const int64_t dim[] = {1003}, sixteen[] = {YK_HYPER_COUNT};
     int64_t flags = number < 16 ? number : number < 24 ? (number - 16) / 2 * 4 : 0;
     bool adam = number < 16, momentum = (number & 1) == 0;
     yk__vid g, p, m, v, h, in[6], out[8];
-    if (dtype != YK_F32 || number >= (k->align > 1024 ? 30u : 38u)) /* steps of neighbours begin at multiples of 1024 bytes at most */
+    if (dtype != YK_F32 || number >= (k->align > 1024 ? 31u : 39u)) /* steps of neighbours begin at multiples of 1024 bytes at most */
         return false;
     sums_of(k, dtype, 1, 0);
-    if (number >= 30) {
-        adam_steps(k, number - 30, name, n);
+    if (number >= 31) {
+        adam_steps(k, number - 31, name, n);
+        return true;
+    }
+    if (number == 30) {
+        small_step(k, name, n);
         return true;
     }
     if (number >= 26) {

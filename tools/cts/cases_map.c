@@ -183,6 +183,18 @@ static void map_dropout(cts_check *k, yk_dtype dtype, const int64_t *dim, int64_
     cts_want(k, out);
 }
 
+/* y = x / sqrt(x * x + eps), as norms are whose variance is less than eps. */
+static void small_scaled(cts_check *k, yk_dtype dtype, const int64_t *dim)
+{
+    yk__graph *g = &k->g;
+    yk__vid x = cts_leaf(g, dtype, CTS_SMALL, 10, 2, dim), y;
+    const size_t first = g->n_node;
+    y = yk__bin(g, YK_OP_ADD, yk__bin(g, YK_OP_MUL, x, x), yk__fill(g, 1e-5, dtype, 2, dim));
+    y = yk__bin(g, YK_OP_MUL, x, yk__un(g, YK_OP_RSQRT, y));
+    cts_make_body(g, YK_OP_MAP, first, 1, &x, 1, &y);
+    cts_want(k, y);
+}
+
 bool cts_case_map(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n)
 {
     static const int64_t dims[3][2] = {{33, 65}, {2, 7}, {128, 257}};
@@ -193,7 +205,7 @@ bool cts_case_map(cts_check *k, uint32_t number, yk_dtype dtype, char *name, siz
                                         "map.dropout",     "dot_map.dropout",
                                         "map.two_outputs.first_on_a",  "map.two_outputs.first_on_b",
                                         "map.two_outputs.second_on_a", "map.two_outputs.second_on_b",
-                                        "map.largest",     "dot_map.largest",  "map_sum.largest"};
+                                        "map.largest",     "dot_map.largest",  "map_sum.largest", "map.small"};
     if (which >= sizeof names / sizeof *names)
         return false;
     snprintf(name, n, "%s.%lldx%lld", names[which], (long long)dim[0], (long long)dim[1]);
@@ -227,6 +239,9 @@ bool cts_case_map(cts_check *k, uint32_t number, yk_dtype dtype, char *name, siz
     case 15:
     case 16:
         case_largest(k, YK_OP_MAP + (which - 14), dtype, dim);
+        break;
+    case 17:
+        small_scaled(k, dtype, dim);
         break;
     default:
         case_map_sum(k, dtype, dim, which == 5 ? 2 : which == 6 ? 1 : 3, which == 6);

@@ -107,6 +107,7 @@ typedef enum cts_dist {
     CTS_SHIFTED,  /* 999..1001 */
     CTS_HUGE,     /* 2^n..2^(n+1) with either sign */
     CTS_LARGE,    /* 2^n..2^(n+1) */
+    CTS_SMALL,    /* -2^-n..2^-n */
     CTS_EDGE,     /* n bits of fraction, then about half a unit or just less than one; often all n are set */
     CTS_PATTERN,  /* every pattern of bf16, in order, with NaNs and infinities; for n != 0 only exponents n - 40 .. n */
     CTS_HYPER     /* hyperparameters of the optimizers */

@@ -127,6 +127,8 @@ static double dist_number(cts_dist dist, uint32_t n, uint64_t i, uint64_t *state
         return ldexp(pick & 1 ? 1 + u : -1 - u, (int)n);
     case CTS_LARGE:
         return ldexp(1 + u, (int)n);
+    case CTS_SMALL:
+        return ldexp(2 * u - 1, -(int)n);
     case CTS_EDGE:
         return edge_number(n, state);
     case CTS_PATTERN:

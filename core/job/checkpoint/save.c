@@ -482,11 +482,12 @@ void yk_load(yk_job *job, const char *dir)
     YK__ACT_HERE(YK__ACT_CALL);
     yk_error err = YK_ERROR_INIT;
     json_t *state = NULL;
+    uint64_t mark = 0;
     if (!yk_ok(job) || !yk__job_given(job, "yk_load", "dir", dir) || (job->opt && !yk__opt_made(job->opt)))
         return;
-    if (yk__checkpoint_read(dir, &state, &err) || check_format(dir, state, &err) || load_file(job, dir, MODEL, false, &err) ||
+    if (yk__checkpoint_read(dir, &state, &mark, &err) || check_format(dir, state, &err) || load_file(job, dir, MODEL, false, &err) ||
         check_state(job, dir, state, &err) || (job->opt && load_file(job, dir, MOMENTS, true, &err)) ||
-        yk__registered_load(job, dir, state, &err)) {
+        yk__registered_load(job, dir, state, &err) || yk__checkpoint_same(dir, state, mark, &err)) {
         yk__job_fail(job, &err);
     } else {
         yk__resume_notes(job, dir, state);
