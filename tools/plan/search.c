@@ -244,7 +244,22 @@ static uint32_t stage_drop(search *s, const char *shard, const char *why)
     return first;
 }
 
-/* A run refuses some stages beside some options (--offload) or ranks (messages). Such a stage is no candidate, unless it is the first. */
+/* Removes the candidates from `first` on that compute blocks again: a model may have no such blocks. */
+static void recomputes_drop(search *s, uint32_t first, const char *why)
+{
+    uint32_t kept = first;
+    for (uint32_t i = first; i < s->n; i++) {
+        if (s->list[i].recomputes)
+            candidate_free(&s->list[i]);
+        else
+            s->list[kept++] = s->list[i];
+    }
+    s->n = kept;
+    fprintf(stderr, "yoke %s: --gradient-checkpointing is no candidate: %s\n", s->cli->command->name, why);
+}
+
+/* A run refuses some stages beside some options (--offload) or ranks (messages), and recomputing for some models. Such a candidate is left
+ * out, unless nothing else is there. A stage's candidates that recompute stand behind those that do not. */
 static bool candidates_plan(search *s, yk_error *err)
 {
     const char *const needed = s->n ? s->list[0].shard : NULL;
@@ -254,9 +269,13 @@ static bool candidates_plan(search *s, yk_error *err)
             i++;
             continue;
         }
-        if (shard == needed || err->status != YK_E_ARG)
+        const bool again = s->list[i].recomputes && i && s->list[i - 1].shard == shard;
+        if ((shard == needed && !again) || err->status != YK_E_ARG)
             return false;
-        i = stage_drop(s, shard, err->text);
+        if (again)
+            recomputes_drop(s, i, err->text);
+        else
+            i = stage_drop(s, shard, err->text);
         *err = (yk_error)YK_ERROR_INIT;
     }
     return true;
