@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/absent.h"
+
 char *yk__printable(char *text)
 {
     for (char *s = text; *s; s++) {
@@ -70,7 +72,10 @@ yk_status yk__fail_open(yk_error *err, const char *path, int why)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (why == names[i])
             s = YK_E_ARG;
-    return yk__fail(err, s, "%s: cannot be opened: %s", path, strerror(why));
+    char advice[400] = "";
+    if (why == ENOENT)
+        yk__absent_advise(path, advice, sizeof advice);
+    return yk__fail(err, s, "%s: cannot be opened: %s%s", path, strerror(why), advice);
 }
 
 const char *yk__status_name(yk_status status)

@@ -23,10 +23,9 @@ static const struct row_layout {
     {{"question", "answer"}, ": questions with answers, and the loss leaves no question out here; " WHOLE},
     {{"question", "answers"}, ": questions with answers in a context; extractive answers are not built"},
     {{"tokens"}, ": words with tags; the classification of tokens is not built"},
-    {{"text"}, ": texts without labels; for a language model " WHOLE},
 };
 
-const char *yk__row_layout_advice(bool (*has)(const void *row, const char *key), const void *row)
+const char *yk__row_layout_advice(bool (*has)(const void *row, const char *key), const void *row, size_t keys)
 {
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
         bool all = true;
@@ -35,5 +34,7 @@ const char *yk__row_layout_advice(bool (*has)(const void *row, const char *key),
         if (all)
             return layouts[i].advice;
     }
+    if (keys == 1 && has(row, "text")) /* another key could be the label */
+        return ": texts without labels; for a language model " WHOLE;
     return ": text=NAME and label=NAME behind the file's name, with commas, name other ones";
 }

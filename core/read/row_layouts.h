@@ -5,8 +5,10 @@
 #define YOKE_CORE_READ_ROW_LAYOUTS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
-/* The nature of a row without the wanted key, and the remedy: the end of a message, from ": " on. `has` tells whether the row has a key. */
-const char *yk__row_layout_advice(bool (*has)(const void *row, const char *key), const void *row);
+/* The nature of a row of `keys` keys without the wanted one, and the remedy: the end of a message, from ": " on. `has` tells whether the
+ * row has a key. */
+const char *yk__row_layout_advice(bool (*has)(const void *row, const char *key), const void *row, size_t keys);
 
 #endif

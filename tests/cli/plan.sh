@@ -27,6 +27,15 @@ line_runs() {
 }
 ok "the option line of a plan trains" line_runs
 
+no_blocks() { # a model without blocks is planned without recomputing, and a line says so
+    "$yoke" plan --model mlp --model-config input_size=8,hidden=8 --global-batch 8 --device-file "$out/one.json" >"$out/plan" 2>"$out/err"
+    code=$?
+    cat "$out/plan" "$out/err"
+    [ $code = 0 ] && grep -q '^use: --shard state --global-batch 8' "$out/plan" && ! grep -q ' blocks ' "$out/plan" &&
+        [ "$(grep -c '^yoke plan: --gradient-checkpointing is no candidate: ' "$out/err")" = 1 ]
+}
+ok "a model without blocks to compute again" no_blocks
+
 fits() { # under a limit that no whole batch keeps to, even with its activations computed again
     limit=3500000
     described 1 $limit >"$out/small.json"

@@ -46,7 +46,8 @@ static void read_reason(const char *path, yk_error *err)
             snprintf(last, sizeof last, "%.*s", (int)strcspn(line, "\n"), line);
     if (f)
         fclose(f);
-    yk__fail(err, YK_E_ARG, "%s", last);
+    const char *text = strncmp(last, "yoke: error: ", 13) ? last : last + 13; /* the caller's own prefix comes before it */
+    yk__fail(err, YK_E_ARG, "%s", text);
 }
 
 json_t *describe_run(char **argv, yk_error *err)

@@ -46,7 +46,7 @@ static void candidates_make(search *s, bool offloads, uint64_t batch, uint64_t m
     const bool asked = yk__cli_on(s->cli, "gradient-checkpointing");
     const bool settled = yk__cli_typed(s->cli, "gradient-checkpointing");
     for (uint32_t k = 0; k < STAGES; k++)
-        for (int again = settled && asked; stage_open(s, k) && again <= !(settled && !asked); again++)
+        for (int again = settled && asked; stage_open(s, k) && again <= !(s->has_no_blocks || (settled && !asked)); again++)
             for (uint32_t i = 0; i <= HALVINGS && batch % (1u << i) == 0; i++) {
                 const uint64_t rows = batch >> i;
                 if ((i && rows < s->devices.ranks) || s->n == SEARCH_MOST)
@@ -284,7 +284,23 @@ static uint32_t stage_drop(search *s, candidate one, const char *why)
     return first;
 }
 
-/* A run refuses some stages beside some options (--offload) or ranks (messages). Such a stage is no candidate, unless it is the first. */
+/* Removes the candidates from `first` on that compute blocks again, as the model has none, and makes no more of them. */
+static void recomputes_drop(search *s, uint32_t first, const char *why)
+{
+    uint32_t kept = first;
+    for (uint32_t i = first; i < s->n; i++) {
+        if (s->list[i].recomputes)
+            candidate_free(&s->list[i]);
+        else
+            s->list[kept++] = s->list[i];
+    }
+    s->n = kept;
+    s->has_no_blocks = true;
+    fprintf(stderr, "yoke %s: --gradient-checkpointing is no candidate: %s\n", s->cli->command->name, why);
+}
+
+/* A run refuses some stages beside some options (--offload) or ranks (messages), and recomputing for some models. Such a candidate is left
+ * out, unless nothing else is there. A stage's candidates that recompute stand behind those that do not. */
 static bool candidates_plan(search *s, uint32_t from, yk_error *err)
 {
     for (uint32_t i = from; i < s->n;) {
@@ -292,9 +308,13 @@ static bool candidates_plan(search *s, uint32_t from, yk_error *err)
             i++;
             continue;
         }
-        if (stage_same(&s->list[i], &s->list[0]) || err->status != YK_E_ARG)
+        const bool again = s->list[i].recomputes && i && stage_same(&s->list[i], &s->list[i - 1]);
+        if ((stage_same(&s->list[i], &s->list[0]) && !again) || err->status != YK_E_ARG)
             return false;
-        i = stage_drop(s, s->list[i], err->text);
+        if (again)
+            recomputes_drop(s, i, err->text);
+        else
+            i = stage_drop(s, s->list[i], err->text);
         *err = (yk_error)YK_ERROR_INIT;
     }
     return true;

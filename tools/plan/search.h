@@ -34,6 +34,7 @@ typedef struct search {
     char *program;
     bool described; /* the devices are those of a file */
     bool by_memory; /* --objective memory */
+    bool has_no_blocks; /* the model cannot recompute */
     devices devices;
     uint32_t n;
     candidate list[SEARCH_MOST]; /* fitting ones first, the best first */

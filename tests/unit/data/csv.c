@@ -170,6 +170,7 @@ START_TEST(rows_of_other_trainers)
         {"{\"instruction\":\"a\",\"input\":\"\",\"output\":\"b\"}", {"instructions", "Alpaca", "text:FILE"}},
         {"{\"tokens\":[\"a\"],\"ner_tags\":[0]}", {"words with tags", "not built", "no key 'text'"}},
         {"{\"text\":\"a\"}", {"no key 'label' (it has 'text')", "texts without labels", "text:FILE"}},
+        {"{\"text\":\"a\",\"category\":\"b\"}", {"no key 'label' (it has 'text', 'category')", "label=NAME behind the file's name", ""}},
         {"{\"review\":\"a\",\"stars\":1}", {"'review', 'stars'", "text=NAME", "label=NAME"}},
         {"{}", {"no key 'text' (it has none)", "text=NAME", "label=NAME"}},
     };
