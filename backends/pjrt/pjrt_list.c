@@ -21,6 +21,8 @@
 
 #define VARIABLE "YOKE_PJRT"
 #define LIMIT_MS 12000
+#define ROW_QUANTUM 8 /* each number of rows is a program that takes seconds to compile; TPUs have tiles of eight rows */
+#define COMPILE_MS 90000 /* a large step takes minutes, and some vendors compile in a process of their own */
 
 static uint64_t devices_key(void);
 static bool devices_load(void);
@@ -157,7 +159,7 @@ static void caps_fill(const pj_client *c, uint32_t plugin, yk_device_caps *caps)
     const char *name = pj_entry_name(probed.entry[plugin].path);
     uint64_t total, used;
     *caps = (yk_device_caps){.flags = YK_CAP_DETERMINISTIC | (cpu ? YK_CAP_CPU : 0u), .align = 64, .units = 1, .store = KIT_STORE,
-                             .compute = 1u << YK_F32 | 1u << YK_F16 | 1u << YK_BF16};
+                             .compute = 1u << YK_F32 | 1u << YK_F16 | 1u << YK_BF16, .compile_ms = COMPILE_MS, .row_quantum = ROW_QUANTUM};
     snprintf(caps->name, sizeof caps->name, "%.40s (%.40s)", name ? name : c->kind[0] ? c->kind : c->platform, c->platform);
     snprintf(caps->isa, sizeof caps->isa, "PJRT %d.%d", c->api->major, c->api->minor);
     caps->mem_total = kit_host_memory();

@@ -46,6 +46,7 @@ typedef struct yk__seat {
     bool forced;            /* never excluded */
     bool limited;           /* its memory is limited: few rows until the number that fits is known */
     double pace;            /* seconds of the start-up probe; 0 if unknown */
+    uint64_t quantum;       /* its rows are to be a multiple of this (yk_device_caps.row_quantum); 0 for any number */
     uint64_t cores[YK__SEAT_CORES / 64]; /* bits of the host's cores that it computes on; none for a device of its own */
 } yk__seat;
 void yk__seat_cores(yk__seat *seat, const char *list); /* "0-3,6"; "" for all. Cores from YK__SEAT_CORES on are not told apart */

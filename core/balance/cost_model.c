@@ -10,13 +10,14 @@
 
 static bool work_new(yk__fit_work *work, size_t n)
 {
-    work->line = yk__calloc(n, sizeof *work->line + sizeof *work->bounds + sizeof *work->near + sizeof *work->owner +
+    work->line = yk__calloc(n, sizeof *work->line + sizeof *work->bounds + 2 * sizeof *work->near + sizeof *work->owner +
                                    4 * sizeof *work->owns);
     if (!work->line)
         return false;
     work->bounds = (yk__bounds *)(work->line + n);
     work->near = (uint64_t *)(work->bounds + n);
-    work->owner = (yk__owner_line *)(work->near + n);
+    work->whole = work->near + n;
+    work->owner = (yk__owner_line *)(work->whole + n);
     work->most = (double *)(work->owner + n);
     work->update = work->most + n;
     work->copy = work->update + n;
@@ -39,6 +40,7 @@ yk_status yk__fit_new(uint32_t ranks, uint64_t n, const yk__seat *seat, yk__fit 
     for (uint32_t r = 0; r < ranks && seat; r++) {
         f->rank[r].pace = seat[r].pace;
         f->rank[r].limited = seat[r].limited;
+        f->rank[r].quantum = seat[r].quantum;
     }
     *out = f;
     return YK_OK;

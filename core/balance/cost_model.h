@@ -24,6 +24,7 @@ typedef struct yk__fit_rank {
     double part;         /* part of the optimizer that fits its memory; 0 if unknown */
     uint64_t cap;        /* rows that fit its memory; 0 if unknown */
     bool limited;        /* its memory is limited, though by an unknown amount at first */
+    uint64_t quantum;    /* its rows are to be a multiple of this; 0 for any number */
 } yk__fit_rank;
 
 typedef struct yk__bounds {
@@ -46,6 +47,7 @@ typedef struct yk__fit_work {
     yk__rank_line *line;               /* yk__fit_split */
     yk__bounds *bounds;                /* yk__fit_shares */
     uint64_t *near;
+    uint64_t *whole;                   /* yk__fit_whole */
     yk__owner_line *owner;             /* yk__fit_parts */
     double *most, *update, *copy;
     double *owns;                      /* yk__fit_window */
@@ -93,6 +95,9 @@ bool yk__fit_split(const yk__fit *f, const yk__bounds *bounds, uint64_t *share);
  * any change. */
 bool yk__fit_shares(const yk__fit *f, const bool *member, const uint64_t *now, double trust, uint64_t *share);
 uint64_t yk__fit_cap(const yk__fit *f, uint32_t r); /* rows of a rank at most */
+/* Makes shares of ranks with a quantum multiples of it: the nearest, and one quantum at least. The largest share takes the rest, of a rank
+ * without a quantum if there is one. Leaves the shares as they are if rows or memory do not allow that. yk__fit_shares has done it. */
+void yk__fit_whole(const yk__fit *f, uint64_t *share);
 /* The best parts, of these ranks only; sum 1. */
 void yk__fit_parts(const yk__fit *f, const bool *owner, double *owns);
 /* Parts s[r] >= 0 with sum 1 that minimise the longest of update[r] s[r] + copy[r] (1 - s[r]). s[r] = 0 if owner[r] is not set, and

@@ -41,6 +41,7 @@ void yk__shares_first(yk__policy *p)
             p->now.share[r] = rest / (p->ranks - low) + (seen < rest % (p->ranks - low));
             seen++;
         }
+    yk__fit_whole(p->fit, p->now.share);
     for (uint32_t r = 0; r < p->ranks; r++)
         p->now.owns[r] = low && begins_low(p, r) && !p->seat[r].limited ? 0 : 1;
 }
@@ -72,6 +73,7 @@ static bool probe_grow(const yk__policy *p, uint64_t *next)
         next[largest] -= more;
         any = true;
     }
+    yk__fit_whole(p->fit, next);
     return any;
 }
 

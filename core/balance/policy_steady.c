@@ -18,7 +18,7 @@ static void steady_alert(yk__policy *p)
     yk__doubt_begin(p);
 }
 
-/* Gives the rank one row. */
+/* Gives the rank one row, or one quantum of rows. */
 static void retry_begin(yk__policy *p)
 {
     bool *member = p->work.member;
@@ -33,6 +33,7 @@ static void retry_begin(yk__policy *p)
         return;
     share[largest]--;
     share[p->schedule->retried]++;
+    yk__fit_whole(p->fit, share);
     member[p->schedule->retried] = true;
     yk__excursion_begin(p->schedule, p->schedule->retried, YK__OF_EXCLUDED, p->usual);
     yk__phase_begin(p, RETRY);

@@ -204,6 +204,54 @@ static void shares_round(const yk__fit *f, const yk__bounds *bounds, uint64_t *s
         memcpy(share, near, f->ranks * sizeof *share);
 }
 
+/* ---- Quanta ------------------------------------------------------------------------------------------------------ */
+
+static bool has_quantum(const yk__fit *f, uint32_t r)
+{
+    return f->rank[r].quantum > 1;
+}
+
+static uint64_t share_whole(const yk__fit *f, uint32_t r, uint64_t share, bool down)
+{
+    const uint64_t quantum = f->rank[r].quantum, most = yk__fit_cap(f, r) / (quantum ? quantum : 1);
+    uint64_t times;
+    if (!share || !has_quantum(f, r) || !most)
+        return share;
+    times = (share + (down ? 0 : quantum / 2)) / quantum;
+    times = times < most ? times : most;
+    return (times ? times : 1) * quantum;
+}
+
+/* The rank that takes the rest: of those without a quantum, if there are any, the one with the largest share. */
+static uint32_t rest_taker(const yk__fit *f, const uint64_t *share)
+{
+    uint32_t which = f->ranks;
+    for (uint32_t r = 0; r < f->ranks; r++)
+        if (share[r] && (which == f->ranks || (has_quantum(f, which) && !has_quantum(f, r)) ||
+                         (has_quantum(f, which) == has_quantum(f, r) && share[r] > share[which])))
+            which = r;
+    return which;
+}
+
+void yk__fit_whole(const yk__fit *f, uint64_t *share)
+{
+    const uint32_t rest = rest_taker(f, share);
+    uint64_t *whole = f->work.whole;
+    bool any = false;
+    for (uint32_t r = 0; r < f->ranks; r++)
+        any |= has_quantum(f, r);
+    for (int down = 0; any && down < 2; down++) {
+        uint64_t sum = 0;
+        for (uint32_t r = 0; r < f->ranks; r++)
+            sum += whole[r] = r == rest ? 0 : share_whole(f, r, share[r], down);
+        if (sum >= f->n || f->n - sum > yk__fit_cap(f, rest))
+            continue;
+        whole[rest] = f->n - sum;
+        memcpy(share, whole, f->ranks * sizeof *share);
+        return;
+    }
+}
+
 bool yk__fit_shares(const yk__fit *f, const bool *member, const uint64_t *now, double trust, uint64_t *share)
 {
     yk__bounds *bounds = f->work.bounds;
@@ -214,5 +262,6 @@ bool yk__fit_shares(const yk__fit *f, const bool *member, const uint64_t *now, d
             return false;
     }
     shares_round(f, bounds, share);
+    yk__fit_whole(f, share);
     return true;
 }

@@ -61,10 +61,22 @@ void yk__act_left(const yk__act *act)
 
 const char *yk__act_name(yk__act act)
 {
-    static const char *const names[] = {"its program's own code", "a wait for other ranks", "waiting for a disk", "opening its device",
-                                        "compiling a program", "waiting for its device", "reading or writing a file",
+    static const char *const names[] = {"its program's own code", "a wait for other ranks", "waiting for a disk", "compiling a program",
+                                        "opening its device", "waiting for its device", "reading or writing a file",
                                         "a call of Yoke"};
     return act < YK__ACTS ? names[act] : "an unknown act";
+}
+
+static atomic_uint compile_allowed_ms;
+
+void yk__compile_allow(uint32_t ms)
+{
+    atomic_store(&compile_allowed_ms, ms);
+}
+
+uint32_t yk__compile_allowed_ms(void)
+{
+    return atomic_load(&compile_allowed_ms);
 }
 
 uint32_t yk__act_patience_ms(yk__act act, uint32_t least_ms, uint32_t most_ms, uint64_t longest_ms)

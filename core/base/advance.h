@@ -23,8 +23,8 @@ typedef enum yk__act {
     YK__ACT_OWN,     /* none of the acts below: the program's own code */
     YK__ACT_WAIT,    /* waits for other ranks; only the control plane reports it */
     YK__ACT_SYNC,    /* waits until written bytes are on the disk */
+    YK__ACT_COMPILE, /* before OPEN: the start-up probe compiles while a device is opened */
     YK__ACT_OPEN,    /* starts a driver, opens a device */
-    YK__ACT_COMPILE,
     YK__ACT_DEVICE,  /* waits for a device */
     YK__ACT_FILE,    /* reads or writes some bytes */
     YK__ACT_CALL,    /* in a call of this library, and in none of the acts above */
@@ -46,6 +46,9 @@ const char *yk__act_name(yk__act act); /* "compiling a program" */
 uint32_t yk__act_patience_ms(yk__act act, uint32_t least_ms, uint32_t most_ms, uint64_t longest_ms);
 /* The same for an act in which the process computes all the while, which may be a large program's compiler: ten times as long. */
 uint32_t yk__act_busy_ms(yk__act act, uint32_t patience_ms, uint32_t most_ms);
+/* Milliseconds that the device of this process's last compilation allows for one; 0: it does not say. */
+void yk__compile_allow(uint32_t ms);
+uint32_t yk__compile_allowed_ms(void);
 #define YK__CALL_MS 30000u
 /* least_ms of this process: YK__CALL_MS; 0 if YOKE_STUCK_MS is set, which then decides alone. */
 uint32_t yk__call_ms(void);

@@ -52,7 +52,8 @@ typedef enum yk__option_scope {
       "after so long a silent rank is taken for dead; 0: never, nor for stuck unless YOKE_STUCK_MS is set")                       \
     X(STUCK_MS, "YOKE_STUCK_MS", COUNT, "600000", 0, 86400000, NULL, "base", EACH,                                                        \
       "after so long a rank that does nothing, while others wait for it, is taken for stuck; where it is not set, a call or a device " \
-      "is after 20 times the longest of its kind so far, 30 s at least; 0: never")             \
+      "is after 20 times the longest of its kind so far, 30 s at least; a compilation has 20 times its device's estimate, if longer; " \
+      "0: never")             \
     X(JOIN_MS, "YOKE_JOIN_MS", COUNT, "300000", 1, 86400000, NULL, "group", EACH, "how long ranks wait for all to join")               \
     X(TRANSPORT, "YOKE_TRANSPORT", TEXT, "auto", 0, 0, NULL, "group", ALL,                                                             \
       "how ranks exchange data: auto, shm (memory in common), or a transport: sock (TCP), ..")                                       \

@@ -94,6 +94,8 @@ static void note_still(yk__control *c, int64_t step_ms)
     patience_ms = yk__act_patience_ms(act, c->call_ms, c->stuck_ms, still->longest_ms[act]);
     if (still->used_ms > still->ms / 20) /* on a machine under load too */
         patience_ms = yk__act_busy_ms(act, patience_ms, c->stuck_ms);
+    if (act == YK__ACT_COMPILE && patience_ms && patience_ms < yk__compile_allowed_ms()) /* 0: no limit */
+        patience_ms = yk__compile_allowed_ms();
     atomic_store(&s->act, act);
     atomic_store(&s->patience_ms, patience_ms);
 }

@@ -6,7 +6,7 @@
  *
  * The limit depends on the rank's act, which it shows with that act's normal time. A call of ours or of a device is lost after that time,
  * 30 s at least, or ten times as long while its process computes. A rank in its program's own code is named in one log line after that
- * time, and lost after YOKE_STUCK_MS.
+ * time, and lost after YOKE_STUCK_MS. A compilation is lost after the time that its device allows (yk_device_caps.compile_ms), if longer.
  *
  * A wait adds up time from its own short steps, each counted with a bound, so that a job that was stopped as a whole accuses no rank when
  * it continues.
@@ -80,20 +80,6 @@ static yk_status fail_idle(yk__control *c, uint32_t rank, bool circle, int64_t n
     return err->status;
 }
 
-/* Logs the rank once per host and occurrence. */
-static void name_busy(const yk__control *c, uint32_t rank, int64_t ns, const char *what)
-{
-    yk__control_slot *s = &c->head->slot[rank];
-    const uint32_t stamp = atomic_load(&s->advance) + 1;
-    char time[32], name[YK__CONTROL_NAME];
-    if (atomic_exchange(&s->named, stamp) == stamp)
-        return;
-    write_seconds(time, sizeof time, ns);
-    yk__control_copy_name(name, s->name);
-    yk__log(YK_LOG_WARN, "control", "%s has been in %s for %s while %s waits in %s; the job ends when it has been so for %u s "
-            "(YOKE_STUCK_MS)", name, yk__act_name(act_of(c, rank)), time, c->name[c->rank], what, c->stuck_ms / 1000);
-}
-
 /* ms added for a rank's own wait for its device, which ends first and has a better error */
 #define DEVICE_MORE_MS 3000u
 
@@ -101,17 +87,36 @@ static int64_t limit_ms(const yk__control *c, uint32_t rank, bool circle)
 {
     const uint32_t patience = atomic_load(&c->head->slot[rank].patience_ms);
     const yk__act act = act_of(c, rank);
+    if (act == YK__ACT_COMPILE && patience > c->stuck_ms) /* its device allows that much */
+        return patience;
     if (!c->call_ms || !patience || patience >= c->stuck_ms || (!circle && (act == YK__ACT_OWN || act == YK__ACT_WAIT)))
         return c->stuck_ms;
     return act == YK__ACT_DEVICE ? patience + DEVICE_MORE_MS : patience;
+}
+
+/* Logs the rank once per host and occurrence. */
+static void name_busy(const yk__control *c, uint32_t rank, int64_t ns, const char *what)
+{
+    const int64_t limit = limit_ms(c, rank, false);
+    yk__control_slot *s = &c->head->slot[rank];
+    const uint32_t stamp = atomic_load(&s->advance) + 1;
+    char time[32], name[YK__CONTROL_NAME];
+    if (atomic_exchange(&s->named, stamp) == stamp)
+        return;
+    write_seconds(time, sizeof time, ns);
+    yk__control_copy_name(name, s->name);
+    yk__log(YK_LOG_WARN, "control", "%s has been in %s for %s while %s waits in %s; the job ends when it has been so for %lld s%s", name,
+            yk__act_name(act_of(c, rank)), time, c->name[c->rank], what, (long long)limit / 1000,
+            limit > c->stuck_ms ? ", which its device allows" : " (YOKE_STUCK_MS)");
 }
 
 /* True if the rank is in its own code, or in an act without a limit, for so long that a log line should name it. */
 static bool is_to_name(const yk__control *c, uint32_t rank, int64_t ns)
 {
     const int64_t patience = atomic_load(&c->head->slot[rank].patience_ms);
-    const int64_t after = patience && patience < c->stuck_ms ? patience : c->call_ms; /* 0 before its first beat */
-    return c->call_ms && ns >= after * 1000000ll;
+    const int64_t least = c->call_ms ? c->call_ms : c->stuck_ms;
+    const int64_t after = patience && patience < c->stuck_ms ? patience : least; /* 0 before its first beat */
+    return (c->call_ms || patience > c->stuck_ms) && ns >= after * 1000000ll;
 }
 
 static void note_waiting(yk__control *c, uint32_t peer, const char *what)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-libyokecore_la_SOURCES += core/device/ask.c core/device/bind.c core/device/cards.c core/device/cores.c core/device/device.h \
+libyokecore_la_SOURCES += core/device/ask.c core/device/bind.c core/device/cards.c core/device/compile.c core/device/compile.h \
+	core/device/cores.c core/device/device.h \
 	core/device/hook.c core/device/hook.h core/device/hook_calls.c core/device/hook_copy.c core/device/host.c \
 	core/device/device_internal.h core/device/layers.c core/device/module.c core/device/module.h core/device/device_nearest.c \
 	core/device/device_open.c core/device/pace.c core/device/planning.c core/device/plugin.c core/device/pluginlist.c \

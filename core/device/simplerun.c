@@ -6,6 +6,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/mem.h"
+#include "core/device/compile.h"
 #include "core/device/device_internal.h"
 #include "core/device/simple.h"
 
@@ -35,9 +36,11 @@ static yk_status run_prepare(run *r, void *const *slot, yk_error *err)
     r->zero = yk__calloc(g->n_slot, sizeof *r->zero);
     if (!r->buffer || !r->zero)
         return yk__fail_mem(err, g->n_slot * sizeof *r->zero, "the slots of a check");
-    yk__host_message_clear();
-    const yk_status s = r->dev->table->program_new(r->dev->handle, g, &r->program);
-    if (run_fail(r, yk__plugin_made(s, r->program), "compiling", err))
+    yk__compiling c;
+    yk__compiling_begin(&c, r->dev, "trial program", 1);
+    yk__compiling_next(&c, g, &r->program, err);
+    yk__compiling_end(&c);
+    if (err->status)
         return err->status;
     for (uint32_t i = 0; i < g->n_slot; i++)
         if (yk__device_buffer(r->dev, g->slot[i].bytes, &r->buffer[i], err) ||

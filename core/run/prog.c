@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A planned graph as programs of the device: requests to the planner, offsets of inputs, compilation of the segments. */
-#include "core/base/advance.h"
 #include "core/base/mem.h"
-#include "core/base/signals.h"
+#include "core/device/compile.h"
 #include "core/run/exec.h"
 
 #define ALIGN 256u
@@ -93,26 +92,23 @@ static yk_status make_copies(yk__exec *exec, yk__prog *p, yk_error *err)
 
 static yk_status compile_segments(yk__exec *exec, yk__prog *p, yk_error *err)
 {
-    for (uint32_t i = 0; i < p->plan->n_segment; i++) {
-        const yk__segment *s = &p->plan->segment[i];
-        yk__signals kept;
-        yk_status st;
-        if (!s->graph.n_node)
+    yk__device *dev = exec->queue->dev;
+    yk__compiling c;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->plan->n_segment; i++)
+        n += p->plan->segment[i].graph.n_node > 0;
+    yk__compiling_begin(&c, dev, "segment", n);
+    for (uint32_t i = 0; i < p->plan->n_segment && !err->status; i++) {
+        const yk_graph *g = &p->plan->segment[i].graph;
+        if (!g->n_node)
             continue;
-        if (atomic_load(&exec->queue->dev->aborted) || __atomic_load_n(exec->queue->cancel, __ATOMIC_ACQUIRE))
-            return yk__fail(err, YK_E_CANCELLED, "compiling: the job was ended");
-        yk__plugin_message();
-        yk__act_begin(YK__ACT_COMPILE);
-        yk__signals_keep(&kept); /* a compiler may be loaded now */
-        st = exec->queue->dev->table->program_new(exec->queue->dev->handle, &s->graph, &p->program[i]);
-        yk__signals_restore(&kept);
-        yk__act_end(YK__ACT_COMPILE);
-        st = yk__plugin_made(st, p->program[i]);
-        yk__advance();
-        if (st)
-            return yk__plugin_fail(err, exec->queue->dev->plugin, st, "compiling a program");
+        if (atomic_load(&dev->aborted) || __atomic_load_n(exec->queue->cancel, __ATOMIC_ACQUIRE))
+            yk__fail(err, YK_E_CANCELLED, "compiling: the job was ended");
+        else
+            yk__compiling_next(&c, g, &p->program[i], err);
     }
-    return YK_OK;
+    yk__compiling_end(&c);
+    return err->status;
 }
 
 /* Fills a program. After a failure the caller frees the finished part. */

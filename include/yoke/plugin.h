@@ -39,7 +39,7 @@ extern "C" {
 #endif
 
 #define YK_ABI 2u         /* major version; the loader refuses any other */
-#define YK_ABI_MINOR 3u   /* additions to the major version so far */
+#define YK_ABI_MINOR 5u   /* additions to the major version so far */
 #define YK_MAX_DIMS 8     /* dimensions of a value */
 #define YK_NONE UINT32_MAX /* no slot, no value */
 
@@ -431,6 +431,12 @@ typedef struct yk_device_caps {
     uint32_t value_align;        /* in its slot, a value that is no view and has at least so many bytes begins at a multiple
                                     of this; a power of two up to 65536. 0, or a smaller value: its element's size */
     uint32_t reserved;
+    /* Usual ms of program_new for a large graph, an estimate; at most 4,320,000. Compiling so long is no fault: other ranks wait for 20
+     * times as long, and for YOKE_STUCK_MS at least. 0: not known, so YOKE_STUCK_MS decides. Since minor 4. */
+    uint64_t compile_ms;
+    /* The device's part of a batch is to have a multiple of so many rows, as any other number of rows is a program more to compile; at most
+     * 65,536. The host keeps to it where rows and memory allow: ranks without a quantum take the rest. 0 or 1: any number. Since minor 5. */
+    uint64_t row_quantum;
 } yk_device_caps;
 
 /* Purpose of a buffer. Use and flags help to choose memory; contents are undefined when it is made. */

@@ -469,33 +469,7 @@ static yk_status bad_scratch(yk_device *dev, const yk_graph *g, uint64_t *bytes)
 }
 #endif
 
-#if defined BREAK_VALUE_ALIGN || defined BREAK_BIND || defined BREAK_PINS || defined BREAK_CAPS_RESERVED || defined BREAK_MEM_FREE || \
-    defined BREAK_UNITS || defined BREAK_LEAK_DEVICE
-#define CAPS
-/* What it says of itself cannot be. */
-static yk_status bad_caps(uint32_t i, yk_device_caps *caps)
-{
-    const yk_status s = device_caps(i, caps);
-    if (!s && caps->size == sizeof *caps) {
-#if defined BREAK_VALUE_ALIGN
-        caps->value_align = 48;
-#elif defined BREAK_BIND
-        caps->max_bind = caps->max_alloc + 1;
-#elif defined BREAK_CAPS_RESERVED
-        caps->reserved = 5;
-#elif defined BREAK_MEM_FREE
-        caps->mem_free = 2 * caps->mem_total;
-#elif defined BREAK_UNITS
-        caps->units = 0;
-#elif defined BREAK_LEAK_DEVICE
-        caps->mem_free = caps->mem_total - taken;
-#else
-        caps->flags |= YK_CAP_PINS;
-#endif
-    }
-    return s;
-}
-#endif
+#include "tests/cts/broken_caps.h"
 
 #ifdef BREAK_PRIORITY /* no queue but those of usual urgency */
 static yk_status bad_queue(yk_device *dev, const yk_queue_desc *desc, yk_queue **q)

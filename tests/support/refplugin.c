@@ -192,16 +192,34 @@ static bool is_update(const yk_graph *g)
     return false;
 }
 
+enum { SLOTS = 4096 };
+
+/* Slots of the program's operands: it is given no other buffer. */
+static void slots_mark(const yk_graph *g, bool touched[SLOTS])
+{
+    for (uint32_t i = 0; i < g->n_node; i++)
+        for (uint32_t k = 0; k < (uint32_t)g->node[i].n_in + g->node[i].n_out; k++) {
+            const yk_node *n = &g->node[i];
+            touched[g->value[g->index[k < n->n_in ? n->in + k : n->out + k - n->n_in]].slot] = true;
+        }
+}
+
 static yk_status queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 {
     note_act();
     const yk_graph *g = s->program->g;
-    void *slot[4096];
+    void *slot[SLOTS];
+    bool touched[SLOTS] = {false};
+    slots_mark(g, touched);
     if (ref.update_ms && is_update(g))
         usleep(ref.update_ms * 1000);
     for (uint32_t i = 0; i < s->n_slot; i++) {
         if (s->slot[i] && s->slot_offset[i] + g->slot[i].bytes > s->slot[i]->bytes) {
             host->fail("ref", "slot %u ends outside of its buffer", i);
+            return YK_E_ARG;
+        }
+        if (s->slot[i] && !touched[i]) {
+            host->fail("ref", "slot %u has a buffer, and the program does not touch it", i);
             return YK_E_ARG;
         }
         slot[i] = s->slot[i] ? s->slot[i]->data + s->slot_offset[i] : NULL;

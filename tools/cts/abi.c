@@ -192,6 +192,10 @@ static void check_caps(cts *c, const yk_plugin *t)
     else if (k.max_bind && k.max_alloc && k.max_bind > k.max_alloc)
         cts_fail(c, "max_bind %llu is more than a buffer may have (max_alloc %llu)", (unsigned long long)k.max_bind,
                  (unsigned long long)k.max_alloc);
+    else if (k.compile_ms > 4320000)
+        cts_fail(c, "compile_ms %llu is more than 4320000, 72 minutes", (unsigned long long)k.compile_ms);
+    else if (k.row_quantum > 65536)
+        cts_fail(c, "row_quantum %llu is more than 65536", (unsigned long long)k.row_quantum);
     else if (t->device_caps(99999, &k) == YK_OK)
         cts_fail(c, "device 99999 has capabilities");
     else if ((k.flags & YK_CAP_WRAP) && !t->buffer_wrap)

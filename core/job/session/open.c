@@ -193,6 +193,7 @@ typedef struct rank_info {
     char shares[64]; /* the beginning of the text; the hash covers the whole text */
     uint64_t shares_hash;
     uint64_t memory, limit, free; /* bytes; limit: the user's, or 0; free: of the device, 0 if unknown */
+    uint64_t quantum;             /* of rows; 0 for any number */
     uint32_t units, precision, forced, cpu;
     uint32_t on_host; /* its memory is the host's */
     uint32_t inference;
@@ -225,6 +226,7 @@ static yk_status make_shares(yk_job *job, const rank_info *c, yk__fixed *fixed, 
         budget[r] = (yk__rank_budget){.bytes = c[r].limit ? c[r].limit : c[r].free / (c[r].on_host ? on_host : 1),
                                       .limited = c[r].limit != 0,
                                       .forced = c[r].forced || job->config.local_sgd_steps,
+                                      .quantum = c[r].quantum,
                                       .cores = c[r].cpu ? c[r].cores : NULL};
     for (uint32_t r = 0; r < job->team.world; r++)
         most = budget[r].bytes > most ? budget[r].bytes : most;
@@ -309,6 +311,7 @@ static yk_status exchange_infos(yk_job *job, bool capped, yk_error *err)
     own.has_memory = yk__host_serves(job->device);
     own.limit = job->config.memory_limit;
     own.free = caps->mem_free;
+    own.quantum = caps->row_quantum;
     own.cpu = caps->flags & YK_CAP_CPU;
     own.on_host = own.cpu && caps->flags & YK_CAP_HOST_VISIBLE;
     yk__placement_text(&job->device->place, own.name, sizeof own.name);

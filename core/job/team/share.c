@@ -32,7 +32,7 @@ yk_status yk__share_new(yk_job *job, const yk__rank_budget *budget, yk__fixed *f
     job->team.share = s;
     pthread_mutex_init(&s->lock, NULL);
     for (uint32_t r = 0; r < job->team.world; r++) {
-        s->seat[r] = (yk__seat){.forced = budget[r].forced, .limited = budget[r].limited};
+        s->seat[r] = (yk__seat){.forced = budget[r].forced, .limited = budget[r].limited, .quantum = budget[r].quantum};
         if (budget[r].cores)
             yk__seat_cores(&s->seat[r], budget[r].cores);
     }
@@ -165,7 +165,7 @@ bool yk__share_follow(yk_job *job)
     return differs;
 }
 
-/* Logs changed shares and parts of the optimizer (YOKE_LOG=debug). */
+/* Logs new shares and parts of the optimizer (YOKE_LOG=debug). */
 static void shares_log(const yk_job *job)
 {
     const yk__share *s = job->team.share;
@@ -277,6 +277,7 @@ static bool first_shares(yk_job *job, int64_t n, bool *changed)
     }
     job->team.share->resumed = false;
     yk__share_follow(job);
+    shares_log(job);
     *changed = true; /* an existing loader split evenly so far */
     window_begin(job);
     return true;

@@ -557,6 +557,60 @@ START_TEST(memory_caps_hold)
 }
 END_TEST
 
+/* A device that compiles long sees multiples of its quantum alone, and few of them: one of three ranks, one that begins with few rows, two
+ * with unlike quanta, all. */
+START_TEST(quanta_are_kept)
+{
+    static const uint64_t quantum[][3] = {{0, 24, 0}, {0, 24, 0}, {0, 24, 16}, {16, 16, 16}};
+    world w = {.ranks = 3, .n = 256, .d = {{.a = 2e-4, .b = 4e-5, .noise = 0.05},
+                                           {.a = 2e-4, .b = 6e-5, .noise = 0.05, .from = 300, .to = 600, .factor = 2},
+                                           {.a = 2e-4, .b = 5e-5, .noise = 0.05}}};
+    uint32_t programs = 0;
+    for (uint32_t r = 0; r < 3; r++)
+        w.seat[r] = (yk__seat){.quantum = quantum[_i][r], .pace = _i == 1 && r == 1 ? 3 : 1};
+    world_begin(&w);
+    for (int i = 0; i < 900; i++) {
+        world_windows(&w, 1);
+        for (uint32_t r = 0; r < 3; r++)
+            ck_assert_msg(!quantum[_i][r] || world_share(&w, r) % quantum[_i][r] == 0, "window %d: rank %u has %d rows", i, r,
+                          (int)world_share(&w, r));
+    }
+    for (uint32_t rows = 1; rows <= 256; rows++)
+        programs += w.made[1][rows];
+    ck_assert_msg(programs >= 2 && programs <= 6, "%u programs", programs);
+    ck_assert_msg(world_rate(&w) > 0.9, "%g", world_rate(&w));
+    world_finish(&w);
+}
+END_TEST
+
+/* Quanta that the rows or the memory do not allow are left. */
+START_TEST(quanta_that_do_not_fit_are_left)
+{
+    yk_error err = YK_ERROR_INIT;
+    const yk__seat seat[2] = {{.quantum = 32}, {.quantum = 0}};
+    uint64_t few[2] = {12, 8}, none[2] = {20, 0}, tight[2] = {14, 6}, fits[2] = {29, 11};
+    yk__fit *f;
+    ck_assert_msg(!yk__fit_new(2, 20, seat, &f, &err), "%s", err.text);
+    yk__fit_whole(f, few);
+    ck_assert(few[0] == 12 && few[1] == 8);
+    yk__fit_whole(f, none);
+    ck_assert(none[0] == 20 && none[1] == 0);
+    f->rank[0].quantum = 8;
+    f->rank[1].cap = 5; /* 16 rows would leave 4 of 20, 8 would leave 12 */
+    yk__fit_whole(f, tight);
+    ck_assert(tight[0] == 16 && tight[1] == 4);
+    f->rank[0].cap = 15;
+    tight[0] = 15, tight[1] = 5;
+    yk__fit_whole(f, tight);
+    ck_assert(tight[0] == 15 && tight[1] == 5);
+    yk__fit_free(f);
+    ck_assert_msg(!yk__fit_new(2, 40, seat, &f, &err), "%s", err.text);
+    yk__fit_whole(f, fits);
+    ck_assert(fits[0] == 32 && fits[1] == 8);
+    yk__fit_free(f);
+}
+END_TEST
+
 START_TEST(fewer_rows_than_ranks)
 {
     world w = {.ranks = 4, .n = 3};
@@ -628,6 +682,8 @@ int main(void)
     tcase_add_test(t, a_false_sign_costs_little);
     tcase_add_test(t, a_forced_rank_stays_and_is_reported);
     tcase_add_test(t, memory_caps_hold);
+    tcase_add_loop_test(t, quanta_are_kept, 0, 4);
+    tcase_add_test(t, quanta_that_do_not_fit_are_left);
     tcase_add_test(t, fewer_rows_than_ranks);
     tcase_add_test(t, goes_on_from_its_numbers);
     return suite_run("policy", t);

@@ -1,0 +1,64 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# A compilation in which the process computes nothing, as where a service compiles, ends a job of several ranks after YOKE_STUCK_MS; not
+# where the device's estimate allows for it (yk_device_caps.compile_ms). It is said how far a long one is. Such a device gets multiples of
+# its row_quantum.
+. "$YOKE_SOURCE/tests/cts/lib.sh"
+mkdir "$WORK/plugins"
+cp "$YOKE_BUILD/.libs/yoke_cpu.so" "$WORK/plugins/"
+export YOKE_PLUGIN_DIR="$WORK/plugins"
+# The start-up probe's program takes 6 s, and the first with parameters 13 s.
+cat >"$WORK/sleeps" <<'END'
+    static int probed, trained;
+    bool trains = false;
+    for (uint32_t i = 0; i < g->n_slot; i++)
+        trains |= g->slot[i].kind == YK_SLOT_PARAM;
+    if (NAPS && !probed++)
+        sleep(6);
+    if (NAPS && trains && !trained++)
+        sleep(13);
+END
+sed -e "/^    p->graph = g;\$/r $WORK/sleeps" -e 's/\.isa = "c"}/.isa = "c", .compile_ms = ESTIMATE, .row_quantum = QUANTUM}/' \
+    "$YOKE_SOURCE/plugins/template/template.c" >"$WORK/slow.c"
+grep -q 'sleep(13)' "$WORK/slow.c" && grep -q ESTIMATE "$WORK/slow.c"
+result $? "the template is made slow"
+
+# job ESTIMATE QUANTUM NAPS ITERATIONS ROWS: exit code of a job beside a rank of the CPU plugin; its words in $WORK/out
+job()
+{
+    compile "$WORK/plugins/yoke_template.so" "$WORK/slow.c" -pthread "-DESTIMATE=$1" "-DQUANTUM=$2" "-DNAPS=$3" -lm &&
+        YOKE_STUCK_MS=$STUCK_MS YOKE_LOG=debug "$YOKE_BUILD/yoke" bench step --devices "cpu:0! template:0!" --iterations "$4" --model mlp \
+            --model-config hidden=16 --global-batch "$5" >"$WORK/out" 2>&1
+    code=$?
+}
+
+# said NAME CODE PATTERN...: the last job ended with that code, 0 or 1, and each pattern is in its words
+said()
+{
+    name=$1
+    failed=0
+    [ $((code != 0)) = "$2" ] || failed=1
+    shift 2
+    for pattern in "$@"; do
+        grep -q "$pattern" "$WORK/out" || { echo "# not said: $pattern"; failed=1; }
+    done
+    [ $failed = 0 ] || sed 's/^/# /' "$WORK/out"
+    result $failed "$name"
+}
+
+STUCK_MS=4000
+job 0 0 1 1 4
+said "a compilation that takes longer than YOKE_STUCK_MS ends the job" 1 'made no progress in compiling a program for 4.*(YOKE_STUCK_MS)'
+job 3000 0 1 1 4
+said "not where the device's estimate allows for it, nor in the start-up probe; that it compiles is said" 0 \
+    'has been in compiling a program for .*the job ends when it has been so for 60 s, which its device allows' \
+    'template:0 compiles segment 1 of 1, 10 s so far'
+STUCK_MS=60000
+job 0 24 0 12 72 # alone in a trial it has all rows, three quanta
+said "a job with a quantum runs" 0 'shares (parts of the optimizer): [1-9]'
+# rows of rank 1 in each line of shares
+sed -n 's/.*shares (parts of the optimizer): [0-9]* ([0-9.]*) \([0-9]*\) .*/\1/p' "$WORK/out" >"$WORK/rows"
+echo "# rows: $(tr '\n' ' ' <"$WORK/rows")"
+[ -s "$WORK/rows" ] && awk '$1 % 24 { exit 1 }' "$WORK/rows"
+result $? "its device gets multiples of it"
+finish
