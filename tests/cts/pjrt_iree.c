@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A PJRT plugin whose compiler is IREE's: a second judge, beside XLA, of what yoke_pjrt.so writes. scripts/iree-suite builds it
- * and runs the suite on it. Programs and arrays are files of a folder of their own; iree-compile and iree-run-module are processes, so that
- * a crash of theirs fails one test. Nothing is donated, as a judge need not be fast. PJRT_IREE is the folder of IREE's wheels,
- * PJRT_IREE_PLATFORM the platform's name: for "cpu" the text is the one that XLA's CPU plugin gets. With PJRT_IREE_KEEP set the files stay.
+ * A PJRT plugin whose compiler is IREE's: a second judge, beside XLA, of what yoke_pjrt.so writes. scripts/iree-suite builds it and runs
+ * the suite on it. Programs and arrays are files of a folder of their own; iree-compile and iree-run-module are processes, so that a crash
+ * of theirs fails one test. Donation is taken out of the text: IREE 3.13 writes a result over an argument that is still to be read.
+ * PJRT_IREE is the folder of IREE's wheels, PJRT_IREE_PLATFORM the platform's name: for "cpu" the text is the one that XLA's CPU plugin
+ * gets. With PJRT_IREE_KEEP set the files stay; with PJRT_IREE_DONATE set the text keeps its donations.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -207,15 +208,24 @@ static const char *type_next(const char *at, char type[TYPE])
     return at + n;
 }
 
+/* Writes blanks over the marks of donated arguments. */
+static void donations_clear(char *text)
+{
+    for (char *at = text; (at = strstr(at, "{tf.aliasing_output"));)
+        memset(at, ' ', strcspn(at, "}") + 1);
+}
+
 static pjrt_loaded *loaded_new(const char *text)
 {
     pjrt_loaded *l = calloc(1, sizeof *l + ARGUMENTS * sizeof l->result[0]);
-    const char *at = strstr(text, ") -> (");
+    const char *at = strstr(text, "@main(");
+    at = at ? strstr(at, "-> (") : NULL;
     while (l && at && l->n_result < ARGUMENTS && (at = type_next(at, l->result[l->n_result])))
         l->n_result++;
     return l;
 }
 
+/* The limit is for scatters of whole tables: IREE refuses 32 KiB of a function's stack else. */
 static pjrt_error *client_compile(void *args)
 {
     pjrt_compile_args *a = args;
@@ -226,6 +236,10 @@ static pjrt_error *client_compile(void *args)
     pjrt_loaded *l = text ? loaded_new(text) : NULL;
     if (!l)
         return free(text), error_new("no memory", "");
+    if (!l->n_result)
+        return free(l), free(text), error_new("no results in the text", "");
+    if (!getenv("PJRT_IREE_DONATE"))
+        donations_clear(text);
     l->client = c;
     snprintf(in, sizeof in, "%s/%u.mlir", c->folder, number);
     snprintf(log, sizeof log, "%s/%u.log", c->folder, number);
