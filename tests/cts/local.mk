@@ -13,8 +13,8 @@ TESTS += $(CTS_TESTS)
 EXTRA_DIST += tests/cts/lib.sh tests/cts/broken.c tests/cts/broken_far.c tests/cts/broken_graph.c \
 	tests/cts/broken_island.c tests/cts/broken_wide.c \
 	tests/cts/broken_caps.h tests/cts/broken_stats.h tests/cts/island.c \
-	tests/cts/loader.c tests/cts/older.c tests/cts/pjrt_layout.c tests/cts/pjrt_shim.c \
-	tests/cts/rusticl.xfail tests/cts/vulkan.xfail tests/cts/abi.txt tests/cts/api.txt tests/cts/minors.txt \
+	tests/cts/loader.c tests/cts/older.c tests/cts/pjrt_iree.c tests/cts/pjrt_layout.c tests/cts/pjrt_shim.c \
+	tests/cts/iree.xfail tests/cts/rusticl.xfail tests/cts/vulkan.xfail tests/cts/abi.txt tests/cts/api.txt tests/cts/minors.txt \
 	tests/cts/symbols.txt tests/cts/kept tests/cts/reports
 # the plugin's queues and locks under TSan
 TSAN_TESTS += tests/cts/vulkan.sh

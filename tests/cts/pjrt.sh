@@ -25,6 +25,10 @@ info()
 YOKE_PJRT=/nonexistent.so info "a file that is not there is left out in one line" "/nonexistent.so is not used: .*can be loaded here" 0
 VIRTUAL_ENV='' info "without a vendor's plugin there is no device, and it says why" "no vendor's plugin is there: YOKE_PJRT=FILE" 0
 
+"$YOKE_SOURCE/scripts/iree-suite" --iree "$WORK" --build "$YOKE_BUILD" >"$WORK/out" 2>&1
+[ $? = 2 ] && grep -q 'no wheels iree-base-compiler' "$WORK/out"
+result $? "the plugin around IREE's compiler compiles, and scripts/iree-suite asks for IREE"
+
 cache=${YOKE_TEST_CACHE:-$YOKE_BUILD/tests}/pjrt
 
 # fetch PACKAGE VERSION HASH [OPTIONS]: the wheel's files in $cache, once. False without PyPI; where that answers the wheel has to come.

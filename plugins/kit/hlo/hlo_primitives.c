@@ -231,10 +231,23 @@ static hlo_tensor table_flat(hlo_lowering *ctx, hlo_tensor t)
     return hlo_reshape(&ctx->body, t, 2, dim);
 }
 
+/* Which of the indices [n] name one of `rows` rows. */
+static hlo_tensor index_inside(hlo_text *p, hlo_tensor index, int64_t rows)
+{
+    return hlo_binary(p, "and", hlo_compare(p, "GE", index, hlo_integer(p, index, 0)),
+                      hlo_compare(p, "LT", index, hlo_integer(p, index, rows)));
+}
+
+/* Rows [n, width] with zeros in those that are not inside [n]. */
+static hlo_tensor rows_inside(hlo_text *p, hlo_tensor inside, hlo_tensor rows)
+{
+    static const uint32_t first[1] = {0};
+    return hlo_select(p, hlo_broadcast(p, inside, first, 2, rows.dim), rows, hlo_number(p, rows, 0));
+}
+
 /* The look-up clamps an index outside the table; such rows become zero. */
 static void lower_gather(hlo_lowering *ctx, const yk_node *n)
 {
-    static const uint32_t first[1] = {0};
     const yk_value *out = hlo_out(ctx, n, 0);
     hlo_text *p = &ctx->body;
     const hlo_tensor in[2] = {table_flat(ctx, hlo_read(ctx, hlo_in(ctx, n, 0))), hlo_read(ctx, hlo_in(ctx, n, 1))};
@@ -246,20 +259,20 @@ static void lower_gather(hlo_lowering *ctx, const yk_node *n)
                  "start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, %lld>, indices_are_sorted = false}",
                  in[0].id, in[1].id, (long long)dim[1]);
     put_signature(p, 2, in, &r);
-    const hlo_tensor inside = hlo_binary(p, "and", hlo_compare(p, "GE", in[1], hlo_integer(p, in[1], 0)),
-                                       hlo_compare(p, "LT", in[1], hlo_integer(p, in[1], in[0].dim[0])));
-    r = hlo_select(p, hlo_broadcast(p, inside, first, 2, dim), r, hlo_number(p, r, 0));
+    r = rows_inside(p, index_inside(p, in[1], in[0].dim[0]), r);
     hlo_write(ctx, out, hlo_reshape(p, r, out->dims, out->dim));
 }
 
-/* StableHLO ignores an index outside the result. */
+/* StableHLO ignores an index outside the result, but IREE 3.13 writes outside its memory then: such rows become zeros for row 0. */
 static void lower_scatter_add(hlo_lowering *ctx, const yk_node *n)
 {
     const yk_value *out = hlo_out(ctx, n, 0);
     hlo_text *p = &ctx->body;
     const int64_t dim[2] = {out->dim[0], kit_value_count(out) / out->dim[0]};
     const hlo_tensor sums = {.type = YK_F32, .dims = 2, .dim = {dim[0], dim[1]}};
-    const hlo_tensor in[3] = {hlo_number(p, sums, 0), hlo_read(ctx, hlo_in(ctx, n, 1)), table_flat(ctx, operand_wide(ctx, n, 0))};
+    const hlo_tensor index = hlo_read(ctx, hlo_in(ctx, n, 1)), inside = index_inside(p, index, dim[0]);
+    const hlo_tensor in[3] = {hlo_number(p, sums, 0), hlo_select(p, inside, index, hlo_integer(p, index, 0)),
+                              rows_inside(p, inside, table_flat(ctx, operand_wide(ctx, n, 0)))};
     hlo_tensor r = hlo_begin(p, "\"stablehlo.scatter\"", sums);
     kit_text_add(&p->text,
                  "(%%%u, %%%u, %%%u) ({ ^bb0(%%a: tensor<f32>, %%b: tensor<f32>): %%s = stablehlo.add %%a, %%b : tensor<f32> "
