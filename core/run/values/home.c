@@ -81,10 +81,10 @@ static void drop_on_device(yk__params *p, yk__bucket *b)
 
 /* The last row fits always. */
 static const yk__home homes[] = {
-    {YK__HOME_HOST, "once per host", true, host_fits, make_in_block, yk__home_unwrap, yk__home_bind_whole},
-    {YK__HOME_MEMORY, "host memory", true, block_fits, make_in_block, yk__home_unwrap, yk__home_bind_whole},
-    {YK__HOME_SLICE, "slice", false, slice_fits, make_slice, drop_slice, bind_slice},
-    {YK__HOME_DEVICE, "device", false, device_fits, make_on_device, drop_on_device, yk__home_bind_whole},
+    {YK__HOME_HOST, "once per host", true, false, host_fits, make_in_block, yk__home_unwrap, yk__home_bind_whole},
+    {YK__HOME_MEMORY, "host memory", true, false, block_fits, make_in_block, yk__home_unwrap, yk__home_bind_whole},
+    {YK__HOME_SLICE, "slice", false, true, slice_fits, make_slice, drop_slice, bind_slice},
+    {YK__HOME_DEVICE, "device", false, false, device_fits, make_on_device, drop_on_device, yk__home_bind_whole},
 };
 
 static bool move_in(yk__params *p, yk__bucket *b, const yk__home *home, yk_error *err)
