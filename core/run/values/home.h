@@ -18,6 +18,7 @@ struct yk__bucket;
 typedef enum yk__home_kind {
     YK__HOME_DEVICE, /* whole, in a buffer of the rank's device */
     YK__HOME_HOST,   /* once for all ranks of the host, in memory that they have in common */
+    YK__HOME_BLOCK,  /* none on the device: the host's block has the values, and the host updates there */
     YK__HOME_SLICE,  /* this rank's slice alone, on its device */
     YK__HOME_MEMORY, /* whole, in host memory of the rank's own */
     YK__HOME_FILE    /* whole, in a file */
