@@ -42,7 +42,7 @@ static bool slice_fits(const yk__params *p, const yk__bucket *b)
     return b->trained && p->slices && !yk__queue_wraps(p->queue) && b->layout.n > p->keep_whole;
 }
 
-/* Where the host updates, its block has this rank's slice, too. */
+/* The block has this rank's slice, too, if the host updates. */
 static bool pulled_block_fits(const yk__params *p, const yk__bucket *b)
 {
     return slice_fits(p, b) && yk__params_offload(p);
