@@ -103,10 +103,10 @@ static yk_status pull_start(yk__exec *exec, yk__prog *p, const yk__action *a, yk
 {
     const yk__pull *pull = &p->plan->pull[a->target];
     const yk__bucket *b = &exec->params->bucket[pull->bucket];
-    if (yk__params_await(exec->params, pull->bucket, err) || !exec->exchange->medium)
+    const float *from = yk__params_host(exec->params, b, 0); /* NULL on a device that plans only */
+    if (yk__params_await(exec->params, pull->bucket, err) || !from)
         return err->status;
-    return yk__queue_put(exec->queue, exec->instance.pulls.lane[pull->lane].buffer, 0, yk__params_host(exec->params, b, 0),
-                         yk__bucket_bytes(b), err);
+    return yk__queue_put(exec->queue, exec->instance.pulls.lane[pull->lane].buffer, 0, from, yk__bucket_bytes(b), err);
 }
 
 /* ---- The table ---- */

@@ -35,6 +35,13 @@ static yk_status check_slices(const yk__exchange *exchange, const yk__engine_con
                     "another host's memory: expected that each host has all parameters (--shard-within host)");
 }
 
+/* Buckets travel by themselves: between ranks, or between an only rank's device and its host. The options decide, not the device, so a
+ * processor alone has the same buckets, and with them the bits of its norm. */
+static bool cuts_buckets(const yk__exchange *exchange, const yk__engine_config *c)
+{
+    return exchange->world > 1 || (c->offloads && c->scatters);
+}
+
 static yk_status publish_late(void *params, yk_error *err)
 {
     return yk__params_publish_late(params, err);
@@ -65,7 +72,8 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     e->params.rounds8 = c->rounds8;
     e->params.inference = c->inference;
     e->params.power_rank = c->power_rank;
-    e->params.scatters = c->scatters && e->exchange.world > 1 && e->exchange.part != YK__PART_LOCAL;
+    e->params.scatters = c->scatters && e->exchange.part != YK__PART_LOCAL &&
+                         (e->exchange.world > 1 || (c->offloads && yk__host_serves(dev)));
     e->params.slices = c->slices && e->params.scatters;
     e->params.pulls_stay = c->pulls_stay;
     e->params.pulls_ahead = c->pulls_ahead;
@@ -73,7 +81,7 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     e->params.first_way = c->way;
     e->params.first_home = c->home;
     e->params.offloads = c->offloads;
-    e->params.bucket_bytes = e->exchange.world > 1 ? yk__option_number(YK__OPTION_BUCKET_BYTES) : SINGLE_BYTES;
+    e->params.bucket_bytes = cuts_buckets(&e->exchange, c) ? yk__option_number(YK__OPTION_BUCKET_BYTES) : SINGLE_BYTES;
     if (c->bucket_bytes)
         e->params.bucket_bytes = c->bucket_bytes;
     if (c->offloads && yk__host_open(&e->host, &e->params, c->host, err))

@@ -141,7 +141,7 @@ static void list_buckets(const yk__params *params, const bucket_list *list)
 {
     for (uint32_t i = 0; i < params->n_bucket; i++) {
         list->bytes[i] = params->bucket[i].layout.n * sizeof(float);
-        list->pulls[i] = params->bucket[i].home->kind == YK__HOME_SLICE;
+        list->pulls[i] = params->bucket[i].home->pulled;
     }
 }
 

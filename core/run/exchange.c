@@ -145,7 +145,7 @@ yk_status yk__exchange_alloc(yk__exchange *exchange, uint32_t layout, uint64_t g
     const bool single = exchange->world == 1, makes = exchange->medium || single;
     const uint64_t copies = exchange->shares ? exchange->world : 1u + (!single && yk__coll_keeps_residual(exchange->coll));
     const uint32_t due = (uint32_t)blocks & ~exchange->blocks;
-    if ((single && !exchange->keeps) || !values)
+    if (!yk__exchange_has_blocks(exchange) || !values)
         return YK_OK;
     exchange->shared_bytes += sizeof(float) * ((due & YK__BLOCK_GRADS ? grads * copies : 0) + (due & YK__BLOCK_VALUES ? values : 0));
     if (makes && (due & YK__BLOCK_GRADS) &&

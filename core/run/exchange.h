@@ -81,6 +81,11 @@ static inline bool yk__exchange_updates_all(const yk__exchange *exchange)
 {
     return exchange->part <= YK__PART_LOCAL;
 }
+/* Gradients leave the device for a block, and values come from one: for other ranks, or for the host device of an only rank. */
+static inline bool yk__exchange_has_blocks(const yk__exchange *exchange)
+{
+    return exchange->world > 1 || exchange->keeps;
+}
 uint32_t yk__exchange_members(const yk__exchange *exchange); /* the number of members */
 const char *yk__exchange_name(const yk__exchange *exchange, uint32_t rank);
 uint32_t yk__exchange_first_member(const yk__exchange *exchange);

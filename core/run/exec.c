@@ -24,7 +24,7 @@ static void bind_param(const yk__exec *exec, yk__prog *p, uint32_t segment, uint
         bound.buffer = v->param[key & ~YK__KEY_COMPUTE].compute;
     } else {
         const yk__param *q = &v->param[key];
-        bound = v->slices && v->bucket[q->bucket].home->kind == YK__HOME_SLICE
+        bound = v->bucket[q->bucket].home->pulled
                     ? bind_pulled(exec, p, q, segment)
                     : yk__params_bind(&v->bucket[q->bucket], (yk__range){q->at, q->at + q->n}, v->queue->last_point);
     }

@@ -96,7 +96,7 @@ yk_status yk__engine_run(yk__engine *e, const yk__micro *m, uint64_t *ticket, yk
     e->queue.exchanging = 0.0;
     e->params.summing.adds = !m->first;
     if (m->loss != YK_NONE)
-        e->params.sums = e->exchange.world == 1 && !yk__params_offload(&e->params) ? YK__SUMS_MADE : YK__SUMS_DUE;
+        e->params.sums = yk__exchange_has_blocks(&e->exchange) ? YK__SUMS_DUE : YK__SUMS_MADE;
     if (e->exchange.part == YK__PART_EXCLUDED ? check_excluded(e, m, err) : m->empty ? run_empty(e, m, err) : run_micro(e, m, err))
         return err->status;
     note_ticket(e, ticket);

@@ -32,7 +32,8 @@ typedef struct yk__engine_config {
     uint64_t memory_limit;   /* most bytes of the device; 0: no limit, see yk__engine_budget */
     uint64_t bucket_bytes;   /* size of gradients reduced together; 0: 16 MiB (YOKE_BUCKET_BYTES), or 1 GiB in a job of one rank */
     uint32_t power_rank;     /* rank of PowerSGD (powersgd.h), equal on all ranks; 0: no PowerSGD */
-    bool scatters;           /* gradients are summed over ranks in backward, and each rank keeps its slices; equal on all ranks */
+    bool scatters;           /* gradients are summed over ranks in backward, and each rank keeps its slices; equal on all ranks. A rank
+                                alone does it if its host updates */
     bool slices;             /* with it: a device with memory of its own keeps its slices of the parameters; equal on all ranks */
     bool slices_by_host;     /* each host has all parameters; else all ranks must have memory in common */
     bool pulls_stay;         /* and pulls a bucket once in a run, not for forward and backward */
@@ -45,7 +46,8 @@ typedef struct yk__engine_config {
     uint64_t cache_bytes;    /* host memory for programs kept beside those in use; 0: 64 MiB */
     uint32_t cache_most;     /* programs kept; 0: 96 */
     bool inference;          /* no parameter has a gradient */
-    bool offloads;           /* ranks with memory of their own update on the host (host.h); equal on all ranks */
+    bool offloads;           /* ranks with memory of their own update on the host (host.h), which has slices of parameters, too; equal on
+                                all ranks */
     const yk__placement *host; /* the host's device for it: a processor's; needed on such a rank */
 } yk__engine_config;
 

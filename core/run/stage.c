@@ -69,7 +69,7 @@ static bool part_split(const char *text, offload_part *p)
 static const char *part_unbuilt(const offload_part *p)
 {
     if (yk__word_find("params", p->what, p->n_what) == 0)
-        return "parameters stay on the devices, in slices with --shard params; state=host is built";
+        return "parameters stay on the devices, but for --shard params with state=host, which keeps them on the host";
     if (yk__word_find("activations", p->what, p->n_what) == 0)
         return "YOKE_MEMORY_LIMIT and --gradient-checkpointing compute activations again instead";
     if (yk__word_find("nvme", p->place, p->n_word) == 0)

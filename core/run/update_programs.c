@@ -99,8 +99,8 @@ static bucket_slots *make_slots(yk__optim_programs *optim, yk__graph *g)
 {
     bucket_slots *s = yk__calloc(optim->params->n_bucket + 1ull, sizeof *s);
     for (uint32_t i = 0; s && i < optim->params->n_bucket; i++) {
-        const yk__range held = yk__params_held(&optim->params->bucket[i]);
-        s[i].value = yk__slot_new(g, YK_SLOT_PARAM, (held.to - held.from) * sizeof(float), YK__KEY_BUCKET | i);
+        const yk__range has = yk__params_updated(optim->params, &optim->params->bucket[i]);
+        s[i].value = yk__slot_new(g, YK_SLOT_PARAM, (has.to - has.from) * sizeof(float), YK__KEY_BUCKET | i);
         s[i].grad = grad_slot(optim->params, g, i);
         for (uint32_t k = 0; k < optim->params->n_moment; k++)
             s[i].moment[k] =
@@ -129,7 +129,7 @@ static void step_node(yk__optim_programs *optim, yk__graph *g, const bucket_slot
     yk__vid in[6], out[4];
     uint32_t n = 0;
     in[n++] = stretch_leaf(g, k->grad, s, grad_from(optim->params, s->bucket));
-    in[n++] = stretch_leaf(g, k->value, s, yk__params_held(&optim->params->bucket[s->bucket]).from);
+    in[n++] = stretch_leaf(g, k->value, s, yk__params_updated(optim->params, &optim->params->bucket[s->bucket]).from);
     for (uint32_t i = 0; i < optim->params->n_moment && i < 2; i++)
         in[n++] = stretch_leaf(g, k->moment[i], s, own);
     in[n++] = h;

@@ -128,8 +128,8 @@ typedef struct yk_config {
     uint32_t prefetch_units; /* with it: parts of the model that are brought early; default 0 */
     uint64_t keep_whole;     /* with it: a part of at most so many elements stays whole on each device; 0: 100000 */
     const char *offload;     /* "state=host": the host's processor holds the optimizer's state of a rank whose device has memory of its own,
-                                and updates the rank's slices, with the bits of a processor. Other ranks stay as they are. NULL, "none":
-                                nothing. Equal on all ranks */
+                                and updates the rank's slices, with the bits of a processor. With shard "params" it has that rank's
+                                parameters, too. Other ranks stay as they are. NULL, "none": nothing. Equal on all ranks */
 } yk_config;
 
 /* [all] [waits] Opens a job on the device(s); in a process started by `yoke launch` it joins the other ranks. Returns NULL only if memory

@@ -131,6 +131,13 @@ if [ -d "$YOKE_TEST_DATA/fashion-mnist" ]; then
     trained mixed "$MIXED" && python3 "$YOKE_SOURCE/tests/cli/alike.py" 12 "$WORK/alone" "$WORK/mixed" 12 1e-4 1e-4 &&
         grep -q pjrt:0 "$WORK/trace"
     result $? "an MLP with dropout trains beside others as on the CPU, and is traced"
+    BEFORE=
+    export YOKE_BUCKET_BYTES=65536
+    trained state "cpu:0! pjrt:0!" --shares equal --eval-strategy no --shard state &&
+        trained params "cpu:0! pjrt:0!" --shares equal --eval-strategy no --shard params --keep-whole 0 &&
+        [ -n "$(hash_of state)" ] && [ "$(hash_of state)" = "$(hash_of params)" ]
+    result $? "parameters in slices have the bits of whole ones"
+    unset YOKE_BUCKET_BYTES
 else
     train "an MLP" --model mlp --model-config hidden=64+64 --global-batch 16
 fi

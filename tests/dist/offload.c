@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A device with memory of its own whose rank offloads has the bits of a processor: the same gradients, which are inputs here, go to a
- * processor's own update, and values, moments and norms are compared bit for bit. The device's own kernels give others.
+ * processor's own update, and values, moments and norms are compared bit for bit. The device's own kernels give others. So it is with
+ * gradients in slices, and with parameters that the device pulls from the host's block (--shard params).
  */
 #include "config.h"
 
@@ -22,7 +23,8 @@ static const yk__placement processor = {.plugin = "cpu", .by_cores = true, .core
 typedef struct trained {
     float value[PARAMS][MOST], grad[PARAMS][MOST], moment[MOMENTS][PARAMS][MOST];
     double norm[STEPS];
-    uint64_t state_bytes, host_bytes;
+    uint64_t state_bytes, grad_bytes, host_bytes;
+    bool in_block; /* the device has no parameters between programs */
 } trained;
 
 static float number_of(int step, int param, uint64_t i)
@@ -98,14 +100,22 @@ static yk_status read_all(yk__engine *e, const uint32_t *number, trained *out, y
                 return err->status;
     }
     yk__engine_stats_get(e, &s);
+    out->in_block = true;
+    for (uint32_t i = 0; i < e->params.n_bucket; i++)
+        out->in_block = out->in_block && e->params.bucket[i].home->kind == YK__HOME_BLOCK && !e->params.bucket[i].values;
+    out->grad_bytes = s.grad_bytes;
     out->state_bytes = s.state_bytes;
     out->host_bytes = s.host_bytes;
     return YK_OK;
 }
 
-static yk_status train_on(yk__device *dev, bool offloads, const yk__opt_layout *o, trained *out, yk_error *err)
+/* An update by the device; by the host; and by it, with gradients in slices, or parameters, too. */
+typedef enum update { OWN, STATE, GRADIENTS, PARAMETERS } update;
+
+static yk_status train_on(yk__device *dev, update kind, const yk__opt_layout *o, trained *out, yk_error *err)
 {
-    const yk__engine_config c = {.precision = YK_F32, .bucket_bytes = 1 << 14, .offloads = offloads, .host = &processor};
+    const yk__engine_config c = {.precision = YK_F32, .bucket_bytes = 1 << 14, .offloads = kind != OWN, .host = &processor,
+                                 .scatters = kind >= GRADIENTS, .slices = kind == PARAMETERS};
     static float v[MOST];
     uint32_t number[PARAMS];
     yk__engine *e = NULL;
@@ -141,19 +151,32 @@ static const yk__opt_layout rules[] = {{.kind = YK_OPT_ADAM, .flags = YK_OPT_DEC
                                        {.kind = YK_OPT_SGD, .momentum = true},
                                        {.kind = YK_OPT_SGD}};
 
+static void expect_same(const trained *a, const trained *b)
+{
+    ck_assert_msg(!memcmp(a->value, b->value, sizeof a->value), "%.9g and %.9g", (double)a->value[0][0], (double)b->value[0][0]);
+    ck_assert(!memcmp(a->moment, b->moment, sizeof a->moment));
+    ck_assert(!memcmp(a->grad, b->grad, sizeof a->grad));
+    ck_assert(!memcmp(a->norm, b->norm, sizeof a->norm));
+}
+
 START_TEST(the_host_updates_as_a_processor)
 {
-    static trained own, host, direct;
+    static trained own, host, direct, sliced, pulled, same;
     const yk__opt_layout *o = &rules[_i];
     yk_error err = YK_ERROR_INIT;
     yk__device *cpu = NULL, *dev = NULL;
-    ck_assert_msg(!yk__device_open(&processor, &cpu, &err) && !ref_open(&dev, &err) && !train_on(cpu, true, o, &own, &err) &&
-                      !train_on(dev, true, o, &host, &err) && !train_on(dev, false, o, &direct, &err),
+    ck_assert_msg(!yk__device_open(&processor, &cpu, &err) && !ref_open(&dev, &err) && !train_on(cpu, STATE, o, &own, &err) &&
+                      !train_on(cpu, PARAMETERS, o, &same, &err) && !train_on(dev, STATE, o, &host, &err) &&
+                      !train_on(dev, GRADIENTS, o, &sliced, &err) && !train_on(dev, PARAMETERS, o, &pulled, &err) &&
+                      !train_on(dev, OWN, o, &direct, &err),
                   "%s", err.text);
-    ck_assert_msg(!memcmp(own.value, host.value, sizeof own.value), "%.9g and %.9g", (double)own.value[0][0], (double)host.value[0][0]);
-    ck_assert(!memcmp(own.moment, host.moment, sizeof own.moment));
-    ck_assert(!memcmp(own.grad, host.grad, sizeof own.grad));
-    ck_assert(!memcmp(own.norm, host.norm, sizeof own.norm));
+    expect_same(&own, &host);
+    expect_same(&own, &sliced);
+    expect_same(&own, &pulled);
+    expect_same(&own, &same);
+    ck_assert(pulled.in_block && !sliced.in_block && !same.in_block);
+    ck_assert_uint_eq(sliced.grad_bytes, pulled.grad_bytes);
+    ck_assert_uint_lt(pulled.grad_bytes, host.grad_bytes);
     ck_assert_double_eq(own.norm[BAD], -1.0);
     ck_assert_uint_eq(own.host_bytes, 0); /* a processor offloads nothing */
     ck_assert_uint_eq(host.state_bytes, 0);

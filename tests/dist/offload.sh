@@ -31,6 +31,23 @@ smaller() { # the two moments are gone from the device: 8 bytes a parameter
     [ $(($(field peak_bytes "$out/off.json") - $(field peak_bytes "$out/on.json"))) -ge $few ]
 }
 ok "the device has no moments" smaller
+pulls="--shard params --keep-whole 0"
+one_bucket() { # parameters in slices: the host has them, and the device pulls a bucket; the bits of a job that slices nothing
+    # shellcheck disable=SC2086
+    train pulled --devices slow:0! --max-grad-norm 0.5 --offload state=host $pulls && same pulled cpu
+}
+ok "one rank, whose parameters lie on the host" one_bucket
+many_buckets() { # a processor alone with the same options has the same buckets, and with them the norm's bits; without a norm all agree
+    export YOKE_BUCKET_BYTES=8192
+    # shellcheck disable=SC2086
+    train pulled --devices slow:0! --max-grad-norm 0.5 --offload state=host $pulls --precision bf16 &&
+        train cpu --devices cpu:0 --max-grad-norm 0.5 --offload state=host $pulls --precision bf16 && same pulled cpu &&
+        pair -gt --devices slow:0! --max-grad-norm 0 $pulls
+    code=$?
+    unset YOKE_BUCKET_BYTES
+    return $code
+}
+ok "and in several buckets" many_buckets
 ok "16-bit copies" pair -gt --devices slow:0! --precision bf16
 ok "skipped steps, several micro batches" pair -gt --devices slow:0! --precision fp16 --loss-scaling init=16777216 \
     --gradient-accumulation-steps 2
@@ -40,10 +57,17 @@ for transport in shm local; do
     export YOKE_TRANSPORT
     ok "two such ranks, $transport" pair -gt --devices "slow:0! slow:1!" --shares equal --max-grad-norm 0.5
     ok "gradients in slices, $transport" pair -gt --devices "slow:0! slow:1!" --shares 3:1 --shard gradients --precision bf16
+    # shellcheck disable=SC2086
+    ok "parameters in slices, $transport" pair -gt --devices "slow:0! slow:1!" --shares 3:1 --precision bf16 $pulls --shard-within host
     ok "with a processor, $transport" pair -eq --devices "cpu:0! slow:0!" --shares equal --shard gradients --gradient-accumulation-steps 2
 done
-rounded() { YOKE_WIRE_PARAMS=bf16 pair -gt --devices "slow:0! slow:1!" --shares equal; }
+rounded() { # rounded OPTION..: and other bits than parameters that travel in f32
+    YOKE_WIRE_PARAMS=bf16 pair -gt --devices "slow:0! slow:1!" --shares equal "$@" &&
+        train exact --devices "slow:0! slow:1!" --shares equal "$@" && ! same exact on >"$out/differ" 2>&1
+}
 ok "parameters that travel in bf16" rounded
+# shellcheck disable=SC2086
+ok "and lie in slices" rounded $pulls --shard-within host
 unset YOKE_TRANSPORT
 
 goes_on() { # goes_on FROM TO: a run with --offload FROM goes on with --offload TO
@@ -51,6 +75,20 @@ goes_on() { # goes_on FROM TO: a run with --offload FROM goes on with --offload 
         cp -r "$out/whole/checkpoint-6" "$out/rest" &&
         train rest --devices slow:0! --save-steps 6 --offload "$2" --resume-from-checkpoint last && same whole rest
 }
+to_lanes() { # a checkpoint of parameters on the host goes on with whole ones, on two ranks, and the reverse
+    # shellcheck disable=SC2086
+    {
+        train whole --devices "slow:0! slow:1!" --shares equal && mkdir -p "$out/rest" || return 1
+        train half --devices "slow:0! slow:1!" --shares equal --save-steps 6 --offload state=host $pulls --max-steps 6 &&
+            train rest --devices "slow:0! slow:1!" --shares equal --resume-from-checkpoint "$out/half/checkpoint-6" && same whole rest &&
+            train half --devices "slow:0! slow:1!" --shares equal --save-steps 6 --max-steps 6 &&
+            train rest --devices "slow:0! slow:1!" --shares equal --resume-from-checkpoint "$out/half/checkpoint-6" --offload state=host \
+                $pulls && same whole rest || return 1
+        train rest --devices slow:0! --resume-from-checkpoint "$out/half/checkpoint-6" --offload state=host $pulls &&
+            "$yoke" predict --from "$out/rest" --eval-data "idx:$out/images" --devices slow:0! >"$out/answers" && [ -s "$out/answers" ]
+    }
+}
+ok "a checkpoint goes on in another stage, with other ranks" to_lanes
 ok "a checkpoint goes on without" goes_on state=host none
 ok "and the other way" goes_on none state=host
 
@@ -64,17 +102,24 @@ estimate() { # estimate OPTION...: to the byte, on the device and on the host
     host_bytes -gt
 }
 ok "the estimate of one rank" estimate --devices slow:0! --offload state=host
+# shellcheck disable=SC2086
+{
+    ok "the estimate of one rank with parameters in slices" estimate --devices slow:0! --offload state=host --precision bf16 $pulls
+    ok "and of two" estimate --devices "slow:0! slow:1!" --shares equal --offload state=host $pulls --prefetch-units 1
+}
 ok "the estimate of two ranks" estimate --devices "slow:0! cpu:0!" --shares equal --shard gradients --precision bf16 --offload state=host
 
-files() { # of DeepSpeed and Accelerate, and a single device's rank 0 of two stages
-    printf '{"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu", "pin_memory": true, "ratio": 1.0}}}' >"$out/ds.json"
-    printf 'distributed_type: DEEPSPEED\ndeepspeed_config:\n  zero_stage: 2\n  offload_optimizer_device: cpu\n' >"$out/ac.yaml"
+files() { # files STAGE: of DeepSpeed and Accelerate, and a single device's rank 0
+    printf '{"zero_optimization": {"stage": %s, "offload_optimizer": {"device": "cpu", "pin_memory": true, "ratio": 1.0}}}' "$1" \
+        >"$out/ds.json"
+    printf 'distributed_type: DEEPSPEED\ndeepspeed_config:\n  zero_stage: %s\n  offload_optimizer_device: cpu\n' "$1" >"$out/ac.yaml"
     train off --devices slow:0! --max-grad-norm 0 && train on --devices slow:0! --deepspeed "$out/ds.json" --max-grad-norm 0 &&
         same off on && host_bytes -gt || return 1
     "$yoke" config --dry-run --config-file "$out/ac.yaml" >"$out/log" 2>&1 || return 0 # a build without libyaml
     train on --devices slow:0! --config-file "$out/ac.yaml" --max-grad-norm 0 && same off on && host_bytes -gt
 }
-ok "files of DeepSpeed and Accelerate" files
+ok "files of DeepSpeed and Accelerate" files 2
+ok "and of stage 3" files 3
 
 refused() { # refused TEXT OPTION...: with exit code 2
     text=$1

@@ -84,7 +84,7 @@ static yk__bound own_home_bind(const yk__bucket *b, yk__range range, uint64_t po
     return yk__home_bind_whole(b, (yk__range){range.from + PREFIX, range.to + PREFIX}, point);
 }
 
-const yk__home own_home = {YK__HOME_DEVICE, "behind a prefix", false, own_home_fits, own_home_make, own_home_drop, own_home_bind};
+const yk__home own_home = {YK__HOME_DEVICE, "behind a prefix", false, false, own_home_fits, own_home_make, own_home_drop, own_home_bind};
 
 /* ---- A kind of action ---- */
 

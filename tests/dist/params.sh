@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Parameters in slices (--shard params) train the bits of --shard state on devices with memory of their own: CUDA's driver without a GPU
-# (tests/fakes), OpenCL, Vulkan. Checkpoints resume in any stage; an estimate is the run's bytes; a killed rank ends the job.
+# (tests/fakes), OpenCL, Vulkan, and where the host updates. Checkpoints resume in any stage; an estimate is the run's bytes; a killed rank
+# ends the job.
 . "$YOKE_SOURCE/tests/cli/lib.sh"
 need_data fashion-mnist cifar10-part banking77
 need_cores 2
@@ -127,6 +128,9 @@ if [ "$(uname -m)" = x86_64 ]; then
         instrumented || ok "by messages, each host with all parameters" by_messages "cpu:0! cuda:0!"
         instrumented || ok "a stage resumes another one's checkpoint" resumed "params state"
         ! long || more
+        offloads="--offload state=host --max-grad-norm 0" # the norm of one rank alone is taken by bucket
+        ok "one card whose host has the parameters" same "cuda:0!" $gpt2 --precision bf16 $offloads
+        ok "two of them, with skipped steps" same "cuda:0! cuda:1!" $gpt2 --precision fp16 --loss-scaling init=1e7 $offloads
         ok "an estimate is the run's bytes" estimated
         ok "a killed card ends the job" killed
     }

@@ -4,7 +4,7 @@
  * and messages, with a tied table of several pieces, a batch norm over all ranks, a frozen parameter and one that no step uses; through
  * skipped steps, from a checkpoint of the other stage, with uneven shares, and with ranks that have no rows. Several micro batches differ
  * by rounding. So do parameters in slices ("params"), on cards of the driver without a GPU (tests/fakes) beside a processor; and an update
- * by the host for devices with memory of their own.
+ * by the host for devices with memory of their own, with parameters in slices, too.
  *
  * Without a launcher this is the test; as a rank it trains: MODE FOLDER.
  */
@@ -180,7 +180,7 @@ static void own_memory(void)
 
 static const char *const transports[] = {"shm", "local"};
 static const char *const cases[] = {"fp32", "bf16", "fp16", "fp32-uneven", "fp32-empty"};
-static const char *const offloading[] = {"fp16-uneven-offload", "bf16-offload"};
+static const char *const offloading[] = {"fp16-uneven-offload", "bf16-offload", "fp16-empty-offload", "bf16-uneven-offload"};
 
 START_TEST(slices_change_no_bit)
 {
@@ -234,12 +234,13 @@ START_TEST(the_host_updates_with_the_same_bits)
 {
     char whole[64], sliced[64], resumed[64];
     snprintf(whole, sizeof whole, "%s-whole", offloading[_i]);
-    snprintf(sliced, sizeof sliced, "%s-sliced", offloading[_i]);
-    snprintf(resumed, sizeof resumed, "%s-sliced-resumed", offloading[_i]);
+    snprintf(sliced, sizeof sliced, "%s-%s", offloading[_i], _i < 2 ? "sliced" : "pulled");
+    snprintf(resumed, sizeof resumed, "%s-%s-resumed", offloading[_i], _i < 2 ? "sliced" : "pulled");
     own_memory();
     ranks_folder_make();
-    const numbers a = train_on(OFFLOADING, transports[_i], whole), c = train_on(OFFLOADING, transports[_i], resumed);
-    const numbers b = train_on(OFFLOADING, transports[_i], sliced);
+    const numbers a = train_on(OFFLOADING, transports[_i % 2], whole);
+    const numbers c = train_on(OFFLOADING, transports[_i % 2], resumed);
+    const numbers b = train_on(OFFLOADING, transports[_i % 2], sliced);
     expect_same(&a, &b, offloading[_i]);
     ck_assert_uint_eq(a.hash, c.hash);
     ck_assert_uint_gt(a.state, b.state + 4 * WORDS * IN / RANKS);
@@ -265,7 +266,7 @@ int main(int argc, char **argv)
         return rank_main(argv[1], argv[2]);
     TCase *t = tcase_create("sliced");
     tcase_add_loop_test(t, slices_change_no_bit, 0, 10);
-    tcase_add_loop_test(t, the_host_updates_with_the_same_bits, 0, 2);
+    tcase_add_loop_test(t, the_host_updates_with_the_same_bits, 0, 4);
     tcase_add_loop_test(t, several_micro_batches_differ_by_rounding, 0, 2);
 #ifdef __x86_64__
     tcase_add_loop_test(t, parameters_in_slices_change_no_bit, 0, 5);

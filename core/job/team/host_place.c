@@ -17,13 +17,9 @@ bool yk__job_offloads(const yk_job *job)
 
 yk_status yk__offload_check(const yk_job *job, yk_error *err)
 {
-    yk__stage stage;
     bool offloads;
     if (yk__offload_read(job->config.offload, "yk_config.offload", &offloads, err) || !offloads)
         return err->status;
-    if (job->config.shard && yk__stage_find(job->config.shard, &stage) && stage.kind == YK__STAGE_PARAMS)
-        return yk__fail(err, YK_E_ARG, "yk_config.offload (--offload) is \"%s\", with shard (--shard) \"%s\": not built together yet: "
-                        "choose shard \"gradients\", or no offload", job->config.offload, job->config.shard);
     if (job->config.local_sgd_steps)
         return yk__fail(err, YK_E_ARG, "yk_config.offload is \"%s\", with LocalSGD, where each device updates all parameters: choose one",
                         job->config.offload);

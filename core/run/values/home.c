@@ -42,6 +42,34 @@ static bool slice_fits(const yk__params *p, const yk__bucket *b)
     return b->trained && p->slices && !yk__queue_wraps(p->queue) && b->layout.n > p->keep_whole;
 }
 
+/* The block has this rank's slice, too, if the host updates. */
+static bool pulled_block_fits(const yk__params *p, const yk__bucket *b)
+{
+    return slice_fits(p, b) && yk__params_offload(p);
+}
+
+static bool make_nothing(yk__params *p, yk__bucket *b, yk_error *err)
+{
+    (void)p;
+    (void)b;
+    (void)err;
+    return true;
+}
+
+static void drop_nothing(yk__params *p, yk__bucket *b)
+{
+    (void)p;
+    (void)b;
+}
+
+static yk__bound bind_nothing(const yk__bucket *b, yk__range range, uint64_t point)
+{
+    (void)b;
+    (void)range;
+    (void)point;
+    return (yk__bound){0};
+}
+
 static uint64_t slice_bytes(const yk__bucket *b)
 {
     return (b->end - b->begin) * yk_dtype_bytes(b->layout.dtype);
@@ -81,10 +109,11 @@ static void drop_on_device(yk__params *p, yk__bucket *b)
 
 /* The last row fits always. */
 static const yk__home homes[] = {
-    {YK__HOME_HOST, "once per host", true, host_fits, make_in_block, yk__home_unwrap, yk__home_bind_whole},
-    {YK__HOME_MEMORY, "host memory", true, block_fits, make_in_block, yk__home_unwrap, yk__home_bind_whole},
-    {YK__HOME_SLICE, "slice", false, slice_fits, make_slice, drop_slice, bind_slice},
-    {YK__HOME_DEVICE, "device", false, device_fits, make_on_device, drop_on_device, yk__home_bind_whole},
+    {YK__HOME_HOST, "once per host", true, false, host_fits, make_in_block, yk__home_unwrap, yk__home_bind_whole},
+    {YK__HOME_MEMORY, "host memory", true, false, block_fits, make_in_block, yk__home_unwrap, yk__home_bind_whole},
+    {YK__HOME_BLOCK, "pulled from the host", true, true, pulled_block_fits, make_nothing, drop_nothing, bind_nothing},
+    {YK__HOME_SLICE, "slice", false, true, slice_fits, make_slice, drop_slice, bind_slice},
+    {YK__HOME_DEVICE, "device", false, false, device_fits, make_on_device, drop_on_device, yk__home_bind_whole},
 };
 
 static bool move_in(yk__params *p, yk__bucket *b, const yk__home *home, yk_error *err)
@@ -121,7 +150,14 @@ float *yk__params_host(const yk__params *p, const yk__bucket *b, uint64_t at)
 
 yk__range yk__params_held(const yk__bucket *b)
 {
+    if (b->home->kind == YK__HOME_BLOCK)
+        return (yk__range){0, 0};
     return b->home->kind == YK__HOME_SLICE ? (yk__range){b->begin, b->end} : (yk__range){0, b->layout.n};
+}
+
+yk__range yk__params_updated(const yk__params *p, const yk__bucket *b)
+{
+    return yk__params_offload(p) ? (yk__range){0, b->layout.n} : yk__params_held(b);
 }
 
 /* Copies what only the block for exchanges has: slices of other ranks, which they have published. */

@@ -18,7 +18,8 @@ struct yk__bucket;
 typedef enum yk__home_kind {
     YK__HOME_DEVICE, /* whole, in a buffer of the rank's device */
     YK__HOME_HOST,   /* once for all ranks of the host, in memory that they have in common */
-    YK__HOME_SLICE,  /* this rank's slice alone, on its device; programs pull the bucket to a lane (core/plan/pulls.c) */
+    YK__HOME_BLOCK,  /* none on the device: the host's block has the values, and the host updates there */
+    YK__HOME_SLICE,  /* this rank's slice alone, on its device */
     YK__HOME_MEMORY, /* whole, in host memory of the rank's own */
     YK__HOME_FILE    /* whole, in a file */
 } yk__home_kind;
@@ -47,6 +48,7 @@ typedef struct yk__home {
     yk__home_kind kind;
     const char *name;
     bool in_block; /* values lie in the block for exchanges: an update leaves them there, and no fetch follows */
+    bool pulled;   /* programs pull the bucket to a lane (core/plan/pulls.c) */
     bool (*fits)(const struct yk__params *p, const struct yk__bucket *b);
     /* Makes b->values, with undefined contents, or those of the block. False without an error if this home cannot be made here. */
     bool (*make)(struct yk__params *p, struct yk__bucket *b, yk_error *err);

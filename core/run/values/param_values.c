@@ -17,7 +17,7 @@ static yk_status check_agreement(yk__params *p, yk_error *err)
 {
     uint64_t own = YK_HASH_SEED;
     uint32_t other;
-    if (!p->exchange->medium && !yk__params_offload(p))
+    if (!p->exchange->medium && !p->exchange->keeps)
         return YK_OK;
     if (yk__params_settle(p, err))
         return err->status;

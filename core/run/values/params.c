@@ -163,7 +163,7 @@ static yk_status list_buckets(yk__params *p, yk_error *err)
     p->n_trained = 0;
     for (uint32_t i = 0; i < p->n_all_bucket; i++) {
         yk__bucket *b = &p->bucket[i];
-        b->layout.n = yk__round_up(b->layout.n, p->exchange->world > 1 ? PAGE : yk__params_offload(p) ? HOST_PAGE : 1);
+        b->layout.n = yk__round_up(b->layout.n, p->exchange->world > 1 ? PAGE : yk__exchange_has_blocks(p->exchange) ? HOST_PAGE : 1);
         b->shared_at = p->n_trained;
         p->n_trained += b->trained ? b->layout.n : 0;
     }
@@ -209,7 +209,7 @@ static yk_status make_grad(yk__params *p, yk__bucket *b, yk_error *err)
     const uint64_t bytes = yk__bucket_bytes(b);
     if (p->scatters)
         return yk__sums_make(p, b, err);
-    if (p->exchange->world > 1 || yk__params_offload(p)) {
+    if (yk__exchange_has_blocks(p->exchange)) {
         b->shared = yk__exchange_grads(p->exchange, b->shared_at);
         b->is_wrapped = yk__queue_wrap_shared(p->queue, b->shared, bytes, &b->grad);
     }

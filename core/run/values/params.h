@@ -116,8 +116,8 @@ typedef struct yk__params {
     uint32_t power_rank;            /* rank of PowerSGD; 0: gradients are exchanged as they are */
     struct yk__power *power;        /* PowerSGD's state; NULL if it begins anew (powersgd.h) */
     bool offloads;                  /* the job offloads (host.h): constant, the same on all ranks */
-    bool scatters;                  /* gradients in slices (sums.h): constant, the same on all ranks */
-    bool slices;                    /* parameters in slices, too, on devices with memory of their own: constant, the same on all ranks */
+    bool scatters;                  /* gradients in slices (sums.h): constant, the same on all ranks of several */
+    bool slices;                    /* parameters in slices, too, on devices with memory of their own: constant */
     bool pulls_stay;                /* and pulled once a run */
     uint32_t pulls_ahead;           /* so many pulls early */
     uint64_t keep_whole;            /* elements of a bucket up to which it stays whole */
@@ -164,8 +164,10 @@ static inline yk__bound yk__params_bind(const yk__bucket *b, yk__range range, ui
 }
 /* Element `at` of the bucket in the block for exchanges; NULL if there is no block. */
 float *yk__params_host(const yk__params *p, const yk__bucket *b, uint64_t at);
-/* The elements that the home has: this rank's slice, or all. */
+/* The elements that the home has on this rank's device: none, this rank's slice, or all. */
 yk__range yk__params_held(const yk__bucket *b);
+/* The elements in the buffer of values on the device that updates: the host's has the whole bucket, in the block. */
+yk__range yk__params_updated(const yk__params *p, const yk__bucket *b);
 /* Transfers between the home and the host; last_point completes them. Elements that the home has not come from the block for exchanges, and
  * none go there. */
 yk_status yk__params_get(const yk__params *p, const yk__bucket *b, yk__range range, void *dst, yk_error *err);

@@ -144,7 +144,8 @@ static yk_status part_finish(yk__params *p, yk__sum_part *part, yk_error *err)
     if (!b || part_post(p, part, err) || yk__exchange_wait(&part->request, err))
         return err->status;
     p->queue->exchanging += yk__seconds() - begin;
-    yk__tracer_span(p->queue->tracer, YK__LANE_WIRE, "reduce_scatter", (uint64_t)(b - p->bucket), part->begun_ns, part->done_ns);
+    if (p->exchange->medium)
+        yk__tracer_span(p->queue->tracer, YK__LANE_WIRE, "reduce_scatter", (uint64_t)(b - p->bucket), part->begun_ns, part->done_ns);
     yk__tracer_span(p->queue->tracer, YK__LANE_HOST, "wait", (uint64_t)(b - p->bucket), begin_ns, yk__clock_ns());
     part_add(p, part);
     *part = (yk__sum_part){0};
@@ -173,7 +174,7 @@ static yk_status piece_start(yk__params *p, yk__bucket *b, const yk__piece *piec
 
 yk_status yk__sums_start(yk__params *p, yk__bucket *b, yk_buffer *lane, const bool *written, yk_error *err)
 {
-    for (uint32_t i = 0; i < b->n_piece && p->exchange->medium; i++)
+    for (uint32_t i = 0; i < b->n_piece && yk__exchange_grads(p->exchange, 0); i++)
         if (piece_start(p, b, &b->piece[i], lane, written, err))
             return err->status;
     return YK_OK;
@@ -182,7 +183,7 @@ yk_status yk__sums_start(yk__params *p, yk__bucket *b, yk_buffer *lane, const bo
 /* A device that plans only waits as the run does, as waits decide which memory is free again. */
 yk_status yk__sums_wait(yk__params *p, const yk__bucket *b, yk_error *err)
 {
-    if (!p->exchange->medium)
+    if (!yk__exchange_grads(p->exchange, 0))
         return yk__queue_idle(p->queue, err);
     for (uint32_t back = YK__SUM_PARTS; back > 0; back--) {
         yk__sum_part *part = part_before(p, back);
