@@ -224,7 +224,7 @@ static yk_status make_shares(yk_job *job, const rank_info *c, yk__fixed *fixed, 
     for (uint32_t r = 0; r < job->team.world; r++)
         budget[r] = (yk__rank_budget){.bytes = c[r].limit ? c[r].limit : c[r].free / (c[r].on_host ? on_host : 1),
                                       .limited = c[r].limit != 0,
-                                      .forced = c[r].forced || job->config.local_sgd_steps,
+                                      .forced = c[r].forced || job->config.local_sgd_steps || yk__engine_is_pulled(job->engine),
                                       .cores = c[r].cpu ? c[r].cores : NULL};
     for (uint32_t r = 0; r < job->team.world; r++)
         most = budget[r].bytes > most ? budget[r].bytes : most;
@@ -288,7 +288,7 @@ static void note_one_copy(const yk_job *job, const rank_info *all)
             return;
         snprintf(names + n, sizeof names - n, "%s%s", r ? ", " : "", r == 4 ? ".." : r > 4 ? "" : all[r].name);
     }
-    if (job->team.rank == 0 && job->team.world > 1 && job_stage(job).kind == YK__STAGE_PARAMS)
+    if (job->team.rank == 0 && job->team.world > 1 && job_stage(job).kind == YK__STAGE_PARAMS && !yk__engine_is_pulled(job->engine))
         yk__log(YK_LOG_WARN, "job", "shard \"params\": %s read one copy of the parameters of their host: nothing is left to slice between "
                 "them, and it does what \"gradients\" does", names);
 }
