@@ -140,7 +140,7 @@ void yk__exchange_drop(yk__request **r);                     /* the same for a j
 yk_status yk__exchange_all_reduce_begin(yk__exchange *exchange, float *v, uint64_t n, uint32_t op, yk_error *err);
 yk_status yk__exchange_all_reduce_end(yk__exchange *exchange, float *v, uint64_t n, uint32_t op, double *waited, yk_error *err);
 
-/* ---- Far slices (values/far.h): on a rank that talks; elements of f32 ---- */
+/* ---- Far slices (values/far_slices.h): on a rank that talks; elements of f32 ---- */
 
 /* Offers elements of the bucket to pulls of other ranks; mem NULL: none (core/coll/pull.h). */
 yk_status yk__exchange_offer(yk__exchange *exchange, uint32_t bucket, const float *mem, uint64_t at, uint64_t n, yk_error *err);

@@ -34,7 +34,7 @@ typedef struct yk__engine_config {
     uint32_t power_rank;     /* rank of PowerSGD (powersgd.h), equal on all ranks; 0: no PowerSGD */
     bool scatters;           /* gradients are summed over ranks in backward, and each rank keeps its slices; equal on all ranks */
     bool slices;             /* with it: a device with memory of its own keeps its slices of the parameters; equal on all ranks */
-    bool slices_by_host;     /* each host has all parameters; else over messages no host has them, and ranks pull them (values/far.h) */
+    bool slices_by_host;     /* each host has all parameters; else over messages no host has them, and ranks pull them (values/far_slices.h) */
     bool pulls_stay;         /* and pulls a bucket once in a run, not for forward and backward */
     uint32_t pulls_ahead;    /* buckets that are pulled early; 0 over messages without slices_by_host: 1 */
     uint64_t keep_whole;     /* elements of a bucket up to which it stays whole */

@@ -120,24 +120,29 @@ static uint64_t chunk_bytes(uint64_t at, uint64_t bytes)
     return bytes - at < CHUNK ? bytes - at : CHUNK;
 }
 
-/* Posts chunks of `bytes` at mem, and takes those that are done. */
+/* Posts chunks of `bytes` at mem, as many as may be under way. */
+static yk_status flow_post(yk__coll *coll, flow *f, bool send, uint32_t peer, uint8_t *mem, uint64_t bytes, yk_error *err)
+{
+    while (f->posted < bytes && f->posted - f->done < WINDOW * CHUNK) {
+        const uint64_t n = chunk_bytes(f->posted, bytes);
+        if (message_post(coll, send, peer, YK__MSG_TAG_ANSWER, bytes_range(mem + f->posted, n), &f->op[f->posted / CHUNK % WINDOW], err))
+            return err->status;
+        f->posted += n;
+    }
+    return YK_OK;
+}
+
+/* The same, and takes those that are done, in their order: a seal finds a message that is tested before an older one of its tag. */
 static yk_status flow_step(yk__coll *coll, flow *f, bool send, uint32_t peer, uint8_t *mem, uint64_t bytes, yk_error *err)
 {
-    for (;;) {
-        while (f->posted < bytes && f->posted - f->done < WINDOW * CHUNK) {
-            const uint64_t n = chunk_bytes(f->posted, bytes);
-            if (message_post(coll, send, peer, YK__MSG_TAG_ANSWER, bytes_range(mem + f->posted, n), &f->op[f->posted / CHUNK % WINDOW], err))
-                return err->status;
-            f->posted += n;
-        }
-        if (f->done == bytes)
-            return YK_OK;
+    while (!flow_post(coll, f, send, peer, mem, bytes, err) && f->done < bytes) {
         const uint64_t n = chunk_bytes(f->done, bytes);
         yk_tr_op **op = &f->op[f->done / CHUNK % WINDOW];
         if (message_test(coll, peer, op, send ? UINT64_MAX : n, err) || *op)
             return err->status;
         f->done += n;
     }
+    return err->status;
 }
 
 static void flow_cancel(yk__coll *coll, flow *f)
@@ -268,7 +273,7 @@ static yk_status part_step(part *p, yk_error *err)
     if (!p->posted && message_post(coll, false, p->peer, YK__MSG_TAG_ANSWER, bytes_range(&p->head, sizeof p->head), &p->heads, err))
         return err->status;
     p->posted = true;
-    if (part_test(p, err))
+    if (flow_post(coll, &p->flow, false, p->peer, (uint8_t *)p->to, p->ask.bytes, err) || part_test(p, err) || !p->headed)
         return err->status;
     return flow_step(coll, &p->flow, false, p->peer, (uint8_t *)p->to, p->ask.bytes, err);
 }

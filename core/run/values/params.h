@@ -20,7 +20,7 @@
 #include "core/run/islands.h"
 #include "core/run/queue.h"
 #include "core/run/values/copies.h"
-#include "core/run/values/far.h"
+#include "core/run/values/far_slices.h"
 #include "core/run/values/sums.h"
 #include "core/run/way.h"
 
@@ -121,7 +121,7 @@ typedef struct yk__params {
     bool offloads;                  /* the job offloads (host.h): constant, the same on all ranks */
     bool scatters;                  /* gradients in slices (sums.h): constant, the same on all ranks */
     bool slices;                    /* parameters in slices, too, on devices with memory of their own: constant, the same on all ranks */
-    bool far;                       /* with them: over messages, and no host has all parameters (far.h): the same on all ranks */
+    bool far;                       /* with them: over messages, and no host has all parameters (far_slices.h): the same on all ranks */
     bool pulls_stay;                /* and pulled once a run */
     uint32_t pulls_ahead;           /* so many pulls early */
     uint64_t keep_whole;            /* elements of a bucket up to which it stays whole */

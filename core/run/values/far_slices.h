@@ -6,8 +6,8 @@
  * Versions. The owner's memory holds one version of the values. It is withdrawn before it is written: by an update, behind the members'
  * norm; by the host's writes and by new owners, behind a comparison of all ranks. All ranks have ended their pulls before that.
  */
-#ifndef YOKE_CORE_RUN_VALUES_FAR_H
-#define YOKE_CORE_RUN_VALUES_FAR_H
+#ifndef YOKE_CORE_RUN_VALUES_FAR_SLICES_H
+#define YOKE_CORE_RUN_VALUES_FAR_SLICES_H
 
 #include "core/coll/pull.h"
 #include "core/run/values/home.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Far slices in front of another way (values/far.h): an update leaves each owner's new values in its own memory, from which other ranks
+ * Far slices in front of another way (values/far_slices.h): an update leaves each owner's new values in its own memory, from which other ranks
  * pull them. So nothing is gathered, and no rank has a block of all parameters.
  */
 #include "core/run/ways/ways.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Far slices: their memory, their versions, and pulls of ranges of a bucket. */
-#include "core/run/values/far.h"
+#include "core/run/values/far_slices.h"
 
 #include <string.h>
 
