@@ -293,6 +293,15 @@ static void note_one_copy(const yk_job *job, const rank_info *all)
                 "them, and it does what \"gradients\" does", names);
 }
 
+/* Ranks that pull slices by messages have no part of the model whole. */
+static void note_no_whole(const yk_job *job)
+{
+    const uint64_t whole = job->config.keep_whole;
+    if (job->team.rank == 0 && yk__engine_is_pulled(job->engine) && whole > 1 && whole != KEEP_WHOLE)
+        yk__log(YK_LOG_WARN, "job", "shard \"params\" over ranks that exchange messages: no part stays whole, keep_whole %llu has no effect",
+                (unsigned long long)whole);
+}
+
 static yk_status exchange_infos(yk_job *job, bool capped, yk_error *err)
 {
     const yk_device_caps *caps = &job->device->caps;
@@ -321,6 +330,7 @@ static yk_status exchange_infos(yk_job *job, bool capped, yk_error *err)
         yk__fail_mem(err, job->team.world * sizeof *all, "the table of ranks");
     if (!err->status && !yk__group_all_gather(job->team.group, &own, sizeof own, all, err)) {
         note_one_copy(job, all);
+        note_no_whole(job);
         for (uint32_t r = 0; r < job->team.world; r++)
             memcpy(job->team.name[r], all[r].name, sizeof all[r].name);
         if (job->team.rank == 0 && !job->config.quiet)
