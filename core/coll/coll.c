@@ -9,6 +9,7 @@
 #include "core/coll/feed.h"
 #include "core/coll/messages/msg_feed.h"
 #include "core/coll/messages/msg_plane.h"
+#include "core/coll/messages/msg_pull.h"
 #include "core/coll/progress.h"
 #include "core/coll/tune.h"
 
@@ -86,6 +87,7 @@ void yk__coll_free(yk__coll *coll)
         coll->comm = next;
     }
     yk__msg_feed_free(coll);
+    yk__msg_pulls_free(coll);
     yk__msg_close(coll);
     yk__shm_detach(coll->shm);
     yk__shm_detach(coll->host_shm);

@@ -6,7 +6,7 @@ libyokecore_la_SOURCES += core/coll/algorithms.c core/coll/algorithms.h core/col
 	core/coll/messages/msg_gather.c core/coll/messages/msg_gather.h core/coll/messages/msg_kinds.c core/coll/messages/msg_kinds.h \
 	core/coll/messages/msg_piece.c core/coll/messages/msg_piece.h core/coll/messages/msg_plane.c core/coll/messages/msg_plane.h \
 	core/coll/messages/msg_reduce.c core/coll/messages/msg_reduce.h core/coll/messages/msg_rounds.c core/coll/messages/msg_rounds.h \
-	core/coll/messages/sealed.c core/coll/messages/sealed.h \
+	core/coll/messages/msg_pull.c core/coll/messages/msg_pull.h core/coll/messages/sealed.c core/coll/messages/sealed.h core/coll/pull.h \
 	core/coll/tune.c core/coll/tune.h core/coll/pool.c core/coll/pool.h core/coll/progress.c core/coll/progress.h core/coll/reduce.c \
 	core/coll/reduce.h core/coll/request.c core/coll/request.h core/coll/shm/shm.h core/coll/shm/shm_attach.c \
 	core/coll/shm/shm_block.c core/coll/shm/shm_broadcast.c core/coll/shm/shm_broadcast.h core/coll/shm/shm_comm.c \

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The progress thread: drives requests over messages while the step thread computes. It sleeps while no request is in progress, and
- * while the step thread waits and drives the requests itself. Else it waits in the transport for a message. Requests in common memory
+ * while the step thread waits and drives the requests itself, unless this rank offers slices for pulls. Else it waits in the transport for a
+ * message. Requests in common memory
  * need no driving, as a member's part is there when it begins.
  */
 #include "core/coll/progress.h"
@@ -14,6 +15,7 @@
 #include "core/coll/messages/msg_plane.h"
 
 #define SLICE_MS 5 /* ms in the transport; a request that begins meanwhile has posted its first pieces already */
+#define SERVE_MS 20 /* the same while it only listens */
 
 /* Sleeps until a request begins, or until held results are due. */
 static void sleep_until_begun(yk__coll *coll)
@@ -42,15 +44,16 @@ static void *progress_main(void *arg)
         const uint64_t before = events;
         yk_tr_error error = {""};
         yk_status s;
-        if ((!plane->active && !plane->feeds) || plane->waiting) {
+        if ((!plane->active && !plane->feeds && !plane->serves) || plane->waiting) {
             sleep_until_begun(coll);
             continue;
         }
         yk__msg_step_all(coll);
+        const int slice = plane->active || plane->feeds ? SLICE_MS : SERVE_MS;
         if (yk__msg_moved(plane, moved))
             yk__control_count_call(coll->control);
         pthread_mutex_unlock(&plane->lock);
-        s = plane->table->progress(plane->tr, SLICE_MS, &events, &error);
+        s = plane->table->progress(plane->tr, slice, &events, &error);
         moved = events != before;
         pthread_mutex_lock(&plane->lock);
         if (s) {

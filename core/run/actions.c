@@ -98,15 +98,61 @@ static yk_status gather_wait(yk__exec *exec, yk__prog *p, const yk__action *a, y
     return exec->bucket_came ? exec->bucket_came(exec, a->target, err) : YK_OK;
 }
 
-/* The bucket goes from the block for exchanges to its lane behind the commands so far, the last of which has read what the lane held. */
+/* Where a far slice's pull puts the bucket: a lane that the host sees, or the host's part of the lane. Nothing reads it any more when it
+ * returns. */
+static yk_status lane_acquire(yk__exec *exec, yk__lane_buffer *lane, float **to, yk_error *err)
+{
+    *to = lane->host ? lane->host : (float *)(void *)exec->queue->dev->table->buffer_map(lane->buffer);
+    if (!*to)
+        return yk__fail(err, YK_E_INTERNAL, "%s does not show a lane of parameters to the host", exec->queue->dev->caps.name);
+    return lane->host ? yk__queue_wait(exec->queue, lane->point, err) : yk__queue_idle(exec->queue, err);
+}
+
+static yk_status far_start(yk__exec *exec, yk__lane_buffer *lane, const yk__bucket *b, yk_error *err)
+{
+    float *to;
+    if (lane_acquire(exec, lane, &to, err))
+        return err->status;
+    lane->begun_ns = yk__clock_ns();
+    return yk__far_begin(exec->params, b, (yk__range){0, b->layout.n}, to, &lane->pulling, err);
+}
+
+/* The bucket goes from the block for exchanges to its lane behind the commands so far, the last of which has read what the lane held. Far
+ * slices begin their way. */
 static yk_status pull_start(yk__exec *exec, yk__prog *p, const yk__action *a, yk_error *err)
 {
     const yk__pull *pull = &p->plan->pull[a->target];
     const yk__bucket *b = &exec->params->bucket[pull->bucket];
-    const float *from = yk__params_host(exec->params, b, 0); /* NULL on a device that plans only */
-    if (yk__params_await(exec->params, pull->bucket, err) || !from)
+    if (yk__params_await(exec->params, pull->bucket, err))
         return err->status;
+    if (exec->params->far)
+        return exec->exchange->medium ? far_start(exec, &exec->instance.pulls.lane[pull->lane], b, err) : YK_OK;
+    const float *from = yk__params_host(exec->params, b, 0);
+    if (!from) /* a device that plans only */
+        return YK_OK;
     return yk__queue_put(exec->queue, exec->instance.pulls.lane[pull->lane].buffer, 0, from, yk__bucket_bytes(b), err);
+}
+
+/* Far slices are here. The copy to a device with memory of its own lies before the next commands. */
+static yk_status pull_wait(yk__exec *exec, yk__prog *p, const yk__action *a, yk_error *err)
+{
+    const yk__pull *pull = &p->plan->pull[a->target];
+    const yk__bucket *b = &exec->params->bucket[pull->bucket];
+    if (!exec->params->far || !exec->exchange->medium)
+        return YK_OK;
+    yk__lane_buffer *lane = &exec->instance.pulls.lane[pull->lane];
+    const int64_t begin = yk__clock_ns();
+    if (yk__exchange_pulled(&lane->pulling, err))
+        return err->status;
+    yk__tracer_span(exec->queue->tracer, YK__LANE_WIRE, "pull", pull->bucket, lane->begun_ns, yk__clock_ns());
+    yk__tracer_span(exec->queue->tracer, YK__LANE_HOST, "wait", pull->bucket, begin, yk__clock_ns());
+    exec->queue->exchanging += (double)(yk__clock_ns() - begin) * 1e-9;
+    if (!lane->host)
+        return YK_OK;
+    if (yk__queue_put(exec->queue, lane->buffer, 0, lane->host, yk__bucket_bytes(b), err))
+        return err->status;
+    lane->point = exec->queue->last_point;
+    return YK_OK;
 }
 
 /* ---- The table ---- */
@@ -115,7 +161,7 @@ static const yk__action_row rows[] = {
     {YK__ACTION_ALL_REDUCE, "all_reduce", all_reduce_start, all_reduce_wait},
     {YK__ACTION_REDUCE_SCATTER, "reduce_scatter", bucket_made, NULL},
     {YK__ACTION_SUM_BUCKET, "sum_bucket", sum_bucket_start, sum_bucket_wait},
-    {YK__ACTION_PULL, "pull", pull_start, NULL}, /* the next commands in the queue find the bucket in its lane */
+    {YK__ACTION_PULL, "pull", pull_start, pull_wait}, /* the next commands in the queue find the bucket in its lane */
     {YK__ACTION_ALL_GATHER, "all_gather", NULL, gather_wait}, /* the last update has started it */
 };
 

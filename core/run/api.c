@@ -26,13 +26,27 @@ static yk_status check_precision(const yk__device *dev, yk_dtype precision, yk_e
     return yk__fail(err, YK_E_UNSUPPORTED, "%s cannot compute in %s; it has %s", c->name, yk__dtype_name(precision), have);
 }
 
-/* A pull reads the values of the whole bucket in this host's memory. */
+static bool slices_are_far(const yk__exchange *exchange, const yk__engine_config *c)
+{
+    return c->slices && !c->slices_by_host && exchange->world > 1 && !exchange->shares;
+}
+
+/* Refuses what far slices are not built with. A device that plans only has no progress thread to ask for. */
 static yk_status check_slices(const yk__exchange *exchange, const yk__engine_config *c, yk_error *err)
 {
-    if (!c->slices || c->slices_by_host || exchange->world == 1 || exchange->shares)
+    const char *other = NULL;
+    if (!slices_are_far(exchange, c))
         return YK_OK;
-    return yk__fail(err, YK_E_ARG, "parameters in slices over ranks that exchange messages: not built yet, as a rank cannot read slices in "
-                    "another host's memory: expected that each host has all parameters (--shard-within host)");
+    if (exchange->medium && !exchange->drives)
+        other = "YOKE_PROGRESS=off: no thread would answer other ranks";
+    else if (exchange->narrows)
+        other = "YOKE_WIRE_PARAMS=bf16: what rounding takes stays with the owner";
+    else if (c->offloads)
+        other = "--offload state=host";
+    if (!other)
+        return YK_OK;
+    return yk__fail(err, YK_E_ARG, "parameters in slices over ranks that exchange messages are not built together with %s: leave that out, "
+                    "or keep all parameters on each host (--shard-within host)", other);
 }
 
 /* Buckets travel by themselves: between ranks, or between an only rank's device and its host. The options decide, not the device, so a
@@ -75,8 +89,9 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     e->params.scatters = c->scatters && e->exchange.part != YK__PART_LOCAL &&
                          (e->exchange.world > 1 || (c->offloads && yk__host_serves(dev)));
     e->params.slices = c->slices && e->params.scatters;
+    e->params.far = e->params.slices && slices_are_far(&e->exchange, c);
     e->params.pulls_stay = c->pulls_stay;
-    e->params.pulls_ahead = c->pulls_ahead;
+    e->params.pulls_ahead = e->params.far && !c->pulls_ahead ? 1 : c->pulls_ahead;
     e->params.keep_whole = c->keep_whole;
     e->params.first_way = c->way;
     e->params.first_home = c->home;
@@ -89,6 +104,7 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     yk__params_choose_way(&e->params);
     e->exec = (yk__exec){.queue = &e->queue, .exchange = &e->exchange, .params = &e->params, .first_action = c->action,
                          .cache_bytes = c->cache_bytes, .cache_most = c->cache_most ? c->cache_most : PLANS, .runs = 1};
+    e->exec.instance.pulls.has_host = e->params.far && !yk__queue_wraps(&e->queue);
     e->updater =
         (yk__updater){.optim = {.exec = &e->exec, .params = &e->params}, .exec = &e->exec, .params = &e->params, .divisor = 1.0};
     if (e->host.dev)
@@ -114,6 +130,11 @@ void yk__engine_stop(yk__engine *e)
         yk__device_settle(e->host.dev);
 }
 
+bool yk__engine_is_pulled(const yk__engine *e)
+{
+    return e->params.far;
+}
+
 bool yk__engine_lost(const yk__engine *e)
 {
     return e && e->host.dev && e->host.dev->lost;
@@ -128,6 +149,8 @@ void yk__engine_free(yk__engine *e)
     if (!__atomic_load_n(e->queue.cancel, __ATOMIC_ACQUIRE)) { /* other ranks may still wait for values of this rank */
         yk__params_settle(&e->params, &err);
         yk__params_publish_late(&e->params, &err);
+        if (e->params.far && e->params.laid_out)
+            yk__exchange_barrier(&e->exchange, &err); /* or pull them */
     } else {
         yk__island_abort(&e->params.island);
     }
@@ -330,7 +353,7 @@ void yk__engine_stats_get(const yk__engine *e, yk__engine_stats *s)
                             : bytes[YK__STATE_BYTES] + yk__sums_bytes(&e->params) + yk__params_slice_bytes(&e->params),
         .kept_bytes = e->exec.kept_bytes,
         .shared_bytes = shared + yk__power_bytes(&e->params),
-        .host_bytes = e->host.queue.peak + own,
+        .host_bytes = e->host.queue.peak + own + yk__far_bytes(&e->params) + yk__instance_lane_bytes(&e->exec.instance),
         .busy_seconds = e->queue.busy_seconds,
         .compiles = e->exec.compiles,
         .hits = e->exec.hits,

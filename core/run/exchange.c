@@ -376,6 +376,39 @@ yk_status yk__exchange_all_reduce_end(yk__exchange *exchange, float *v, uint64_t
     return YK_OK;
 }
 
+/* ---- Far slices ---- */
+
+yk_status yk__exchange_offer(yk__exchange *exchange, uint32_t bucket, const float *mem, uint64_t at, uint64_t n, yk_error *err)
+{
+    return yk__coll_offer(exchange->coll, bucket, mem, at * sizeof *mem, n * sizeof *mem, err);
+}
+
+yk_status yk__exchange_withdraw(yk__exchange *exchange, yk_error *err)
+{
+    return yk__coll_withdraw(exchange->coll, err);
+}
+
+void yk__exchange_publish(yk__exchange *exchange)
+{
+    yk__coll_publish(exchange->coll);
+}
+
+yk_status yk__exchange_pull(yk__exchange *exchange, uint32_t bucket, const yk__pull_part *part, uint32_t n, yk__pulling **pulling,
+                            yk_error *err)
+{
+    return yk__coll_pull(exchange->coll, bucket, part, n, pulling, err);
+}
+
+yk_status yk__exchange_pulled(yk__pulling **pulling, yk_error *err)
+{
+    return yk__coll_pulled(pulling, err);
+}
+
+void yk__exchange_pull_drop(yk__pulling **pulling)
+{
+    yk__coll_pull_drop(pulling);
+}
+
 /* ---- For all ---- */
 
 yk_status yk__exchange_sum(yk__exchange *exchange, double *v, uint32_t n, yk_error *err)

@@ -12,6 +12,7 @@
 #ifndef YOKE_CORE_RUN_EXCHANGE_H
 #define YOKE_CORE_RUN_EXCHANGE_H
 
+#include "core/coll/pull.h"
 #include "core/group/group.h"
 #include "core/run/run.h"
 #include "core/run/values/home.h"
@@ -143,6 +144,17 @@ void yk__exchange_drop(yk__request **r);                     /* the same for a j
  * happen between the calls. *waited: end adds the seconds that it waited. */
 yk_status yk__exchange_all_reduce_begin(yk__exchange *exchange, float *v, uint64_t n, uint32_t op, yk_error *err);
 yk_status yk__exchange_all_reduce_end(yk__exchange *exchange, float *v, uint64_t n, uint32_t op, double *waited, yk_error *err);
+
+/* ---- Far slices (values/far_slices.h): on a rank that talks; elements of f32 ---- */
+
+/* Offers elements of the bucket to pulls of other ranks; mem NULL: none (core/coll/pull.h). */
+yk_status yk__exchange_offer(yk__exchange *exchange, uint32_t bucket, const float *mem, uint64_t at, uint64_t n, yk_error *err);
+yk_status yk__exchange_withdraw(yk__exchange *exchange, yk_error *err);
+void yk__exchange_publish(yk__exchange *exchange);
+yk_status yk__exchange_pull(yk__exchange *exchange, uint32_t bucket, const yk__pull_part *part, uint32_t n, yk__pulling **pulling,
+                            yk_error *err);
+yk_status yk__exchange_pulled(yk__pulling **pulling, yk_error *err);
+void yk__exchange_pull_drop(yk__pulling **pulling);
 
 /* ---- For all: members take part, excluded ranks get the results ---- */
 

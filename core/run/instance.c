@@ -13,6 +13,20 @@
 #include "core/base/mem.h"
 #include "core/run/exec.h"
 
+/* Makes the host's part of a lane. The lane has grown, so the device is idle. A device that plans only only counts it. */
+static yk_status lane_host(yk__lane_buffer *lane, yk__queue *q, yk_error *err)
+{
+    if (q->dev->plans_only)
+        return YK_OK;
+    yk__queue_unpin(q, &lane->pin);
+    yk__free(lane->host);
+    lane->host = yk__malloc_aligned(lane->bytes, 4096);
+    if (!lane->host)
+        return yk__fail_mem(err, lane->bytes, "parameters on their way to a device");
+    yk__queue_pin(q, lane->host, lane->bytes, &lane->pin);
+    return YK_OK;
+}
+
 /* Makes the lanes of a plan that are missing or too small. */
 static yk_status lanes_reserve(yk__lane_set *set, yk__queue *q, const yk__lanes *lanes, yk__account account, yk_error *err)
 {
@@ -20,16 +34,31 @@ static yk_status lanes_reserve(yk__lane_set *set, yk__queue *q, const yk__lanes 
         return yk__fail_mem(err, lanes->n * sizeof *set->lane, "lanes of buckets");
     for (; set->n < lanes->n; set->n++)
         set->lane[set->n] = (yk__lane_buffer){0};
-    for (uint32_t i = 0; i < lanes->n; i++)
-        if (yk__queue_reserve(q, &set->lane[i].buffer, &set->lane[i].bytes, lanes->bytes[i], account, err))
+    for (uint32_t i = 0; i < lanes->n; i++) {
+        const uint64_t was = set->lane[i].bytes;
+        if (yk__queue_reserve(q, &set->lane[i].buffer, &set->lane[i].bytes, lanes->bytes[i], account, err) ||
+            (set->has_host && set->lane[i].bytes > was && lane_host(&set->lane[i], q, err)))
             return err->status;
+    }
     return YK_OK;
+}
+
+uint64_t yk__instance_lane_bytes(const yk__instance *instance)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < instance->pulls.n && instance->pulls.has_host; i++)
+        bytes += instance->pulls.lane[i].bytes;
+    return bytes;
 }
 
 static void lanes_free(yk__lane_set *set, yk__queue *q, yk__account account)
 {
-    for (uint32_t i = 0; i < set->n; i++)
+    for (uint32_t i = 0; i < set->n; i++) {
+        yk__coll_pull_drop(&set->lane[i].pulling);
+        yk__queue_unpin(q, &set->lane[i].pin);
+        yk__free(set->lane[i].host);
         yk__queue_unbuffer(q, &set->lane[i].buffer, set->lane[i].bytes, account);
+    }
     yk__free(set->lane);
 }
 

@@ -45,13 +45,24 @@ static yk_status add_wait(listing *state, uint32_t at, yk_error *err)
     return list_add_action(state, YK__INST_WAIT, at, err);
 }
 
+/* Pulls that start early are waited for where their bucket is first read. */
+static yk_status add_pulled(listing *state, uint32_t segment, yk_error *err)
+{
+    const yk__plan *plan = state->plan;
+    for (uint32_t i = 0; plan->n_pull && i < plan->n_action; i++)
+        if (plan->action[i].kind == YK__ACTION_PULL && plan->pull[plan->action[i].target].begin == segment &&
+            list_add_action(state, YK__INST_WAIT, i, err))
+            return err->status;
+    return YK_OK;
+}
+
 /* An action that no segment and no earlier program starts begins where it is needed. */
 static yk_status add_waits(listing *state, uint32_t first, uint32_t n, yk_error *err)
 {
     for (uint32_t i = first; i < first + n; i++) {
         const uint32_t at = state->plan->before[i];
         if ((state->plan->action[at].start_after == YK_NONE && list_add_action(state, YK__INST_START, at, err)) ||
-            add_wait(state, at, err))
+            (state->plan->action[at].kind != YK__ACTION_PULL && add_wait(state, at, err)))
             return err->status;
     }
     return YK_OK;
@@ -72,7 +83,7 @@ static yk_status add_start(listing *state, uint32_t at, yk_error *err)
 static yk_status add_segment(listing *state, uint32_t i, yk_error *err)
 {
     const yk__segment *s = &state->plan->segment[i];
-    if (add_waits(state, s->first_before, s->n_before, err) || list_add(state, YK__INST_BIND, i, err) ||
+    if (add_waits(state, s->first_before, s->n_before, err) || add_pulled(state, i, err) || list_add(state, YK__INST_BIND, i, err) ||
         (s->graph.n_node && list_add(state, YK__INST_RUN, i, err)))
         return err->status;
     for (uint32_t k = 0; k < s->n_after; k++)

@@ -24,6 +24,8 @@ static yk_status check_roles(const yk__engine *e, const yk__roles *roles, yk_err
         if (!(owns >= 0.0) || isinf(owns) || (owns > 0.0 && !roles->member[r]))
             return yk__fail(err, YK_E_INTERNAL,
                             "rank %u is to own %g parts: expected a finite number, and 0 of one that is no member", r, owns);
+        if (e->params.far && !roles->member[r])
+            return yk__fail(err, YK_E_INTERNAL, "rank %u is to be excluded, but other ranks pull slices only from members", r);
         sum += owns;
     }
     return sum > 0.0 && isfinite(sum) ? YK_OK : yk__fail(err, YK_E_INTERNAL, "no rank owns the parameters: some must");
@@ -98,19 +100,38 @@ static yk_status take_slice(yk__params *p, yk__bucket *b, yk_error *err)
     return yk__queue_idle(p->queue, err);
 }
 
+/* Keeps what a far slice has, for its new owner. */
+static yk_status copy_own(const yk__bucket *b, float **old, yk_error *err)
+{
+    const uint64_t bytes = (b->end - b->begin) * sizeof **old;
+    *old = b->own ? yk__malloc(bytes) : NULL;
+    if (b->own && !*old)
+        return yk__fail_mem(err, bytes, "slices that change their owner");
+    if (b->own)
+        memcpy(*old, b->own, bytes);
+    return YK_OK;
+}
+
 static yk_status move_bucket(yk__params *p, yk__bucket *b, bool has_moments, yk_error *err)
 {
     const bool is_slice = b->home->kind == YK__HOME_SLICE;
+    float *old;
+    if (copy_own(b, &old, err))
+        return err->status;
     if (is_slice) /* while the slice is known */
         yk__home_leave(p, b);
     yk__bucket was = *b;
     b->layout.slice = (yk__slices){0};
     if (yk__params_cut(p, b, err)) {
         b->layout.slice = was.layout.slice;
+        yk__free(old);
         return err->status;
     }
-    if (is_slice)
+    if (is_slice && p->far)
+        yk__far_move(p, b, &was, old, err);
+    else if (is_slice)
         take_slice(p, b, err);
+    yk__free(old);
     if (!err->status && has_moments && !yk__slices_same(&was.layout.slice, &b->layout.slice))
         move_moments(p, b, &was, err);
     if (!err->status && p->scatters)
@@ -184,12 +205,13 @@ static yk_status change_owners(yk__engine *e, const yk__roles *roles, yk_error *
         return YK_OK;
     yk__exchange_clear_residual(exchange);
     yk__power_drop(&e->params);
-    if (keep_summed(&e->params, err))
+    if (keep_summed(&e->params, err) || yk__far_withdraw(&e->params, err))
         return err->status;
     yk__optim_drop(&e->updater.optim);
     for (uint32_t i = 0; i < e->params.n_bucket; i++)
         if (move_bucket(&e->params, &e->params.bucket[i], e->updater.optim.has_layout && e->params.n_moment, err))
             return err->status;
+    yk__far_publish(&e->params);
     return YK_OK;
 }
 

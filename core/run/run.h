@@ -35,9 +35,9 @@ typedef struct yk__engine_config {
     bool scatters;           /* gradients are summed over ranks in backward, and each rank keeps its slices; equal on all ranks. A rank
                                 alone does it if its host updates */
     bool slices;             /* with it: a device with memory of its own keeps its slices of the parameters; equal on all ranks */
-    bool slices_by_host;     /* each host has all parameters; else all ranks must have memory in common */
+    bool slices_by_host;     /* each host has all parameters; else over messages no host has them, and ranks pull them (values/far_slices.h) */
     bool pulls_stay;         /* and pulls a bucket once in a run, not for forward and backward */
-    uint32_t pulls_ahead;    /* buckets that are pulled early */
+    uint32_t pulls_ahead;    /* buckets that are pulled early; 0 over messages without slices_by_host: 1 */
     uint64_t keep_whole;     /* elements of a bucket up to which it stays whole */
     bool local_sgd;          /* this rank updates parameters of its own, from yk__engine_average to the next; equal on all ranks */
     const struct yk__way *way; /* a way to exchange (way.h) before those of the table, by which tests bring their own; NULL for none */
@@ -56,6 +56,8 @@ typedef struct yk__engine_config {
 yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_config *c, yk__engine **e, yk_error *err);
 /* Returns once nothing runs on the device, which then does nothing more: for a job that was cancelled. */
 void yk__engine_stop(yk__engine *e);
+/* Other ranks pull slices from this rank, which must take part in all steps. */
+bool yk__engine_is_pulled(const yk__engine *e);
 void yk__engine_free(yk__engine *e);
 bool yk__engine_lost(const yk__engine *e); /* its host device hangs, and may still use memory that it was given; e may be NULL */
 /* Sets the bytes of the device that this rank has: plans keep to them if recomputation can. Before the first run. */

@@ -118,6 +118,8 @@ static yk_status step_slices(yk__updater *u, const yk__update *update, double fa
         return err->status;
     if (yk__params_offload(u->params) && (yk__params_settle(u->params, err) || yk__queue_idle(u->params->queue, err)))
         return err->status; /* the device reads the block no more, in which the host now writes */
+    if (yk__far_withdraw(u->params, err))
+        return err->status;
     return yk__prog_run(u->optim.exec, u->optim.step_prog, (yk__inputs){1, &input, &bytes}, err);
 }
 

@@ -122,11 +122,13 @@ typedef struct yk_config {
                                 all ranks */
     uint32_t plans_most;     /* plans (one for each combination of operations and shapes) kept at a time; the one used longest ago goes.
                                 At least 4; default 96, with inference 32. Plans that pass 64 MiB of host memory go earlier */
-    const char *shard_within; /* with shard "params": "world" (NULL: the same), slices over all ranks, which must share memory then; "host":
-                                each host has all parameters */
+    const char *shard_within; /* with shard "params": "world" (NULL: the same), slices over all ranks: ranks that exchange messages read
+                                them from their owners, and no host has all parameters, processors neither; such ranks take part in all
+                                steps. "host": each host has all parameters */
     bool gathered_stay;      /* with it: parameters that were brought for forward stay for backward (shard_grad_op) */
-    uint32_t prefetch_units; /* with it: parts of the model that are brought early; default 0 */
-    uint64_t keep_whole;     /* with it: a part of at most so many elements stays whole on each device; 0: 100000 */
+    uint32_t prefetch_units; /* with it: parts of the model that are brought early; 0: none, but 1 where ranks read slices by messages */
+    uint64_t keep_whole;     /* with it: a part of at most so many elements stays whole on each device, unless ranks read slices by messages;
+                                0: 100000 */
     const char *offload;     /* "state=host": the host's processor holds the optimizer's state of a rank whose device has memory of its own,
                                 and updates the rank's slices, with the bits of a processor. With shard "params" it has that rank's
                                 parameters, too. Other ranks stay as they are. NULL, "none": nothing. Equal on all ranks */

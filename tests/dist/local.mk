@@ -26,17 +26,19 @@ if WITH_CHECK
 UNIT_TESTS += tests/dist/agree.test tests/dist/coll.test tests/dist/collect.test tests/dist/emergency.test tests/dist/engine.test \
 	tests/dist/function.test tests/dist/homes.test tests/dist/hosts.test tests/dist/island.test tests/dist/job_loop.test \
 	tests/dist/job_losses.test tests/dist/job_ranks.test tests/dist/killed_save.test tests/dist/local_sgd.test \
-	tests/dist/message.test tests/dist/offload.test tests/dist/precision.test tests/dist/program.test \
+	tests/dist/message.test tests/dist/offload.test tests/dist/precision.test tests/dist/program.test tests/dist/pulled.test \
 	tests/dist/roles.test tests/dist/shm.test \
 	tests/dist/sliced.test tests/dist/topology.test tests/dist/train.test tests/dist/uneven.test
 TSAN_TESTS += tests/dist/coll.test tests/dist/collect.test tests/dist/emergency.test tests/dist/hosts.test tests/dist/island.test \
-	tests/dist/local_sgd.test tests/dist/message.test tests/dist/roles.test tests/dist/shm.test tests/dist/topology.test \
+	tests/dist/local_sgd.test tests/dist/message.test tests/dist/pulled.test tests/dist/roles.test tests/dist/shm.test \
+	tests/dist/topology.test \
 	tests/dist/train.test
 tests_dist_coll_test_SOURCES = tests/dist/coll.c tests/dist/coll_small.c tests/support/loopback.c
 tests_dist_engine_test_SOURCES = tests/dist/engine.c tests/dist/net.c tests/dist/own_way.c
 tests_dist_island_test_SOURCES = tests/dist/island.c tests/dist/net.c
 tests_dist_job_losses_test_SOURCES = tests/dist/job_losses.c tests/dist/losses.c
 tests_dist_message_test_SOURCES = tests/dist/message.c tests/support/loopback.c
+tests_dist_pulled_test_SOURCES = tests/dist/pulled.c tests/support/loopback.c
 tests_dist_roles_test_SOURCES = tests/dist/roles.c tests/dist/net.c tests/support/loopback.c
 tests_dist_train_test_SOURCES = tests/dist/train.c tests/support/loopback.c
 endif

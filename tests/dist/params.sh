@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Parameters in slices (--shard params) train the bits of --shard state on devices with memory of their own: CUDA's driver without a GPU
-# (tests/fakes), OpenCL, Vulkan, and where the host updates. Checkpoints resume in any stage; an estimate is the run's bytes; a killed rank
-# ends the job.
+# (tests/fakes), OpenCL, Vulkan, where the host updates, and where ranks exchange messages, on processors, too. Checkpoints resume in any
+# stage; an estimate is the run's bytes; a killed or stopped rank ends the job.
 . "$YOKE_SOURCE/tests/cli/lib.sh"
 need_data fashion-mnist cifar10-part banking77
 need_cores 2
@@ -40,19 +40,25 @@ same() { # same DEVICES OPTION.. [-- OPTION.. of the sliced run]
     cmp "$out/whole/model.safetensors" "$out/sliced/model.safetensors"
 }
 
-by_messages() { # by_messages DEVICES OPTION..
-    devices=$1
+by_messages() { # by_messages TRANSPORT DEVICES OPTION.. [-- OPTION..], with slices of all hosts unless --shard-within host is among them
+    export YOKE_TRANSPORT=$1
     shift
-    export YOKE_TRANSPORT=local
-    # shellcheck disable=SC2086
-    same "$devices" $gpt2 "$@" -- --shard-within host
+    same "$@"
     code=$?
     unset YOKE_TRANSPORT
     return $code
 }
-refused_by_messages() {
+refused() { # refused VARIABLE=VALUE WORDS
     # shellcheck disable=SC2086
-    ! YOKE_TRANSPORT=local train none "cuda:0! cuda:1!" $mlp --shard params 2>"$out/err" && grep -q -e "--shard-within host" "$out/err"
+    ! (export "$1" YOKE_TRANSPORT=local && train none "cpu:0! cpu:0!" $mlp --shard params) 2>"$out/err" &&
+        grep -q -e "$2.*--shard-within host" "$out/err"
+}
+refused_by_messages() {
+    refused YOKE_PROGRESS=off "YOKE_PROGRESS=off" && refused YOKE_WIRE_PARAMS=bf16 "YOKE_WIRE_PARAMS=bf16"
+}
+noted() { # an option without effect has its line
+    # shellcheck disable=SC2086
+    YOKE_TRANSPORT=local train noted "cpu:0! cpu:0!" $mlp --shard params --keep-whole 5000 2>"$out/err" && grep -q "keep_whole 5000" "$out/err"
 }
 
 # Two steps in one stage, two in the other: the bits of four in one.
@@ -70,20 +76,27 @@ resumed() { # resumed "STAGE STAGE"..
     train fewer cpu:0 $gpt2 --resume-from-checkpoint "$out/half/checkpoint-2" # another number and kind of ranks
 }
 
-estimated() {
-    set -- --devices "cuda:0! cuda:1!" --shares equal --shard params --keep-whole 0 --prefetch-units 1
+estimated() { # estimated DEVICES
+    devices=$1
+    set -- --devices "$devices" --shares equal --shard params --keep-whole 0 --prefetch-units 1
     # shellcheck disable=SC2086
     "$yoke" estimate-memory --model gpt2 --model-config $layers,vocab_size=256,seq_len=32 --global-batch 4 --eval-strategy no "$@" --json \
-        >"$out/plan" && train run "cuda:0! cuda:1!" $gpt2 "$@" || return 1
+        >"$out/plan" && train run "$devices" $gpt2 "$@" || return 1
     python3 -c 'import json, sys
-plan, run = (json.loads(open(f).read().splitlines()[-1]) for f in sys.argv[1:])
+plan, run = (json.loads(open(f).read().splitlines()[-1]) for f in sys.argv[1:3])
 print(plan, run)
-assert plan["ranks"][0]["peak_bytes"] == run["peak_bytes"] > 0' "$out/plan" "$out/run.json"
+assert plan["ranks"][0]["peak_bytes"] == run["peak_bytes"] > 0
+assert plan["ranks"][0]["host_bytes"] == run["host_bytes"]
+assert (run["host_bytes"] > 0) == bool(sys.argv[3])' "$out/plan" "$out/run.json" "${YOKE_TRANSPORT-}"
+}
+estimated_by_messages() { # a card's slice and the host's part of its lanes are counted
+    (export YOKE_TRANSPORT=local && estimated "cuda:0! cpu:0!")
 }
 
-killed() { # one clear error, and no process stays
+killed() { # killed SIGNAL DEVICES: one clear error, and no process stays
+    rm -f "$out/killed.jsonl"
     # shellcheck disable=SC2086
-    timeout 60 "$yoke" train --devices "cuda:0! cuda:1!" $gpt2 --shares equal --shard params --keep-whole 0 --max-steps 100000 \
+    timeout 60 "$yoke" train --devices "$2" $gpt2 --shares equal --shard params --keep-whole 0 --max-steps 100000 \
         --overwrite-output-dir --output-dir "$out/killed" --logging-steps 5 --log "$out/killed.jsonl" 2>"$out/err" &
     job=$!
     for _ in $(seq 300); do
@@ -91,11 +104,16 @@ killed() { # one clear error, and no process stays
         sleep 0.1
     done
     victim=$(rank_pid 1 "$out/killed")
-    kill -KILL "$victim" || kill $job
+    begin=$(date +%s%N)
+    kill "-$1" "$victim" || kill $job
     wait $job
     code=$?
+    echo "# $((($(date +%s%N) - begin) / 1000000)) ms from the signal to the end"
     cat "$out/err"
-    [ $code = 1 ] && grep -q "died\|signal" "$out/err"
+    [ $code = 1 ] && grep -q "rank 1.*\(died\|signal\|stopped\)" "$out/err"
+}
+killed_by_messages() {
+    (export YOKE_TRANSPORT=sock && killed KILL "cpu:0! cpu:0!" && killed STOP "cpu:0! cpu:0!")
 }
 
 long() { [ -n "${YOKE_TEST_LONG-}" ]; } # tests/dist/sliced.c has most of these on cards, too, with another model
@@ -112,7 +130,12 @@ more() {
         ok "fp16, with skipped steps" same "cuda:0! cuda:1!" $gpt2 --precision fp16 --loss-scaling init=1e7
         ok "units that stay for backward" same "cuda:0! cuda:1!" $gpt2 --precision bf16 -- --reshard-after-forward off
         ok "units that come early" same "cuda:0! cuda:1!" $gpt2 -- --prefetch-units 2
-        ok "by messages, in bf16" by_messages "cuda:0! cuda:1!" --precision bf16
+        ok "by messages, each host with all parameters, in bf16" by_messages local "cuda:0! cuda:1!" $gpt2 --precision bf16 -- --shard-within host
+        ok "by messages, bert" by_messages sock "cpu:0! cuda:0!" $bert
+        ok "by messages, resnet20 in bf16" by_messages local "cuda:0! cpu:0!" $resnet --precision bf16
+        ok "by messages, fp16, with skipped steps" by_messages local "cuda:0! cpu:0! cuda:1!" $gpt2 --precision fp16 --loss-scaling init=1e7
+        ok "by messages, units that stay and come early" by_messages local "cuda:0! cuda:1!" $gpt2 --precision bf16 \
+            -- --reshard-after-forward off --prefetch-units 3
         ok "all stages resume each other's checkpoints" resumed "state params" "params state" "params gradients"
     }
 }
@@ -124,19 +147,37 @@ if [ "$(uname -m)" = x86_64 ]; then
         ok "mlp with evaluation" same "cuda:0! cuda:1!" $mlp
         ok "gpt2 in bf16, whose activations are computed again, and units come early" same "cpu:0! cuda:0!" $gpt2 --precision bf16 \
             --gradient-checkpointing -- --prefetch-units 1
-        ok "by messages, slices over all hosts are refused" refused_by_messages
-        instrumented || ok "by messages, each host with all parameters" by_messages "cpu:0! cuda:0!"
+        instrumented || ok "by messages, each host with all parameters" by_messages local "cpu:0! cuda:0!" $gpt2 -- --shard-within host
+        ok "by messages, gpt2 in bf16" by_messages local "cpu:0! cuda:0!" $gpt2 --precision bf16
+        ok "by messages, an estimate is the run's bytes" estimated_by_messages
         instrumented || ok "a stage resumes another one's checkpoint" resumed "params state"
         ! long || more
         offloads="--offload state=host --max-grad-norm 0" # the norm of one rank alone is taken by bucket
         ok "one card whose host has the parameters" same "cuda:0!" $gpt2 --precision bf16 $offloads
         ok "two of them, with skipped steps" same "cuda:0! cuda:1!" $gpt2 --precision fp16 --loss-scaling init=1e7 $offloads
-        ok "an estimate is the run's bytes" estimated
-        ok "a killed card ends the job" killed
+        ok "an estimate is the run's bytes" estimated "cuda:0! cuda:1!"
+        ok "a killed card ends the job" killed KILL "cuda:0! cuda:1!"
     }
 else
     skip "cards" "the fake driver runs kernels on x86-64 only"
 fi
+if [ -e "$YOKE_BUILD/.libs/transport_sock.so" ]; then
+    # shellcheck disable=SC2086
+    {
+        ok "by messages, mlp with evaluation" by_messages sock "cpu:0! cpu:0! cpu:0!" $mlp
+        ok "by messages, a killed or stopped rank ends the job" killed_by_messages
+    }
+else
+    skip "by messages of sock" "the sock transport is not built"
+fi
+if long && [ -e "$YOKE_BUILD/.libs/transport_ofi.so" ]; then
+    # shellcheck disable=SC2086
+    ok "by messages of ofi" by_messages ofi "cpu:0! cpu:0! cpu:0!" $gpt2 --precision bf16
+else
+    skip "by messages of ofi" "the ofi transport is not built, or YOKE_TEST_LONG is not set"
+fi
+ok "by messages, what is not built is refused" refused_by_messages
+ok "by messages, an option without effect is named" noted
 if "$yoke" info --kinds 2>/dev/null | grep -q '^opencl$'; then
     # shellcheck disable=SC2086
     ok "OpenCL: gpt2 in bf16" same "cpu:0! opencl:0@1!" $gpt2 --precision bf16

@@ -26,6 +26,7 @@ typedef struct numbers {
     uint32_t skipped;
     uint64_t hash;
     float grad; /* the last element of the table's gradient */
+    double alone; /* what rank 1 found by itself */
     uint64_t grads, shared, state, host; /* bytes */
 } numbers;
 
@@ -98,6 +99,24 @@ static void train_all(yk_job *job, yk_opt *opt, const net *m, const char *mode, 
     train_steps(job, opt, m, mode, SAVED, STEPS, done);
 }
 
+/* The loss of all rows on this rank, while the others do nothing. */
+static double loss_alone(yk_job *job, const net *m)
+{
+    static float table[WORDS * IN];
+    int32_t word[ROWS], next[ROWS];
+    const int64_t n = ROWS;
+    float loss = 0;
+    yk_train(job, false);
+    for (int i = 0; i < ROWS; i++)
+        word[i] = i * 5, next[i] = i;
+    const yk_t h = yk_linear(yk_embedding(yk_input(job, YK_I32, 1, &n, word), m->table, -1), m->frozen, YK_NO);
+    const yk_t norm = yk_batch_norm(yk_linear(h, m->in, YK_NO), m->gamma, m->beta, m->running, 0.1f, 1e-5f);
+    yk_read(yk_cross_entropy(yk_linear(yk_gelu(norm), m->table, YK_NO), yk_input(job, YK_I32, 1, &n, next)), &loss, sizeof loss);
+    yk_param_read(m->table, table, WORDS * IN);
+    yk_train(job, true);
+    return (double)loss + (double)table[WORDS * IN - 1];
+}
+
 static int rank_main(const char *mode, const char *folder)
 {
     yk_job *job = yk_open(&(yk_config){.quiet = true,
@@ -105,7 +124,9 @@ static int rank_main(const char *mode, const char *folder)
                                        .hash_every = 1,
                                        .accumulate = strstr(mode, "several") ? 3 : 1,
                                        .shares = strstr(mode, "uneven") ? "5:1:2" : "equal",
-                                       .shard = strstr(mode, "whole") ? "state" : strstr(mode, "pulled") ? "params" : "gradients",
+                                       .shard = strstr(mode, "whole")                              ? "state"
+                                                : strstr(mode, "pulled") || strstr(mode, "far") ? "params"
+                                                                                                : "gradients",
                                        .shard_within = strstr(mode, "pulled") ? "host" : NULL,
                                        .gathered_stay = strstr(mode, "pulled-stay"),
                                        .keep_whole = strstr(mode, "pulled") ? 1 : 0,
@@ -128,6 +149,7 @@ static int rank_main(const char *mode, const char *folder)
     done.shared = memory.shared;
     done.state = memory.state;
     done.host = memory.host;
+    done.alone = yk_rank(job) == 1 ? loss_alone(job, &m) : 0;
     if (yk_ok(job))
         ranks_write(folder, mode, yk_rank(job), &done, sizeof done);
     return yk_close(job);
@@ -150,6 +172,7 @@ static numbers train_on(const char *devices, const char *transport, const char *
         ranks_read(mode, r, &other, sizeof other);
         ck_assert_msg(first.hash == other.hash && first.loss == other.loss && first.grad == other.grad, "%s: rank %u has other numbers",
                       mode, r);
+        first.alone = r == 1 ? other.alone : first.alone;
     }
     return first;
 }
@@ -230,6 +253,28 @@ START_TEST(parameters_in_slices_change_no_bit)
 }
 END_TEST
 #endif
+
+/* By messages, where no host has all parameters; the first and the last device have memory of their own. */
+START_TEST(slices_are_pulled_from_owners)
+{
+    static const char *const names[] = {"fp32-uneven", "fp16-empty"};
+    char whole[64], far[64], resumed[64];
+    snprintf(whole, sizeof whole, "%s-whole", names[_i]);
+    snprintf(far, sizeof far, "%s-far", names[_i]);
+    snprintf(resumed, sizeof resumed, "%s-far-resumed", names[_i]);
+    own_memory();
+    ranks_folder_make();
+    const numbers a = train_on(OFFLOADING, transports[1], whole), c = train_on(OFFLOADING, transports[1], resumed);
+    const numbers b = train_on(OFFLOADING, transports[1], far);
+    expect_same(&a, &b, names[_i]);
+    ck_assert_uint_eq(a.hash, c.hash);
+    ck_assert_msg(a.alone == b.alone && a.alone == c.alone, "%s: alone %.17g and %.17g", names[_i], a.alone, b.alone);
+    ck_assert_msg(b.host > 0 && b.shared + 4 * WORDS * IN < a.shared, "%s: %llu bytes shared, %llu before", names[_i],
+                  (unsigned long long)b.shared, (unsigned long long)a.shared);
+    ranks_folder_remove();
+}
+END_TEST
+
 START_TEST(the_host_updates_with_the_same_bits)
 {
     char whole[64], sliced[64], resumed[64];
@@ -268,6 +313,7 @@ int main(int argc, char **argv)
     tcase_add_loop_test(t, slices_change_no_bit, 0, 10);
     tcase_add_loop_test(t, the_host_updates_with_the_same_bits, 0, 4);
     tcase_add_loop_test(t, several_micro_batches_differ_by_rounding, 0, 2);
+    tcase_add_loop_test(t, slices_are_pulled_from_owners, 0, 2);
 #ifdef __x86_64__
     tcase_add_loop_test(t, parameters_in_slices_change_no_bit, 0, 5);
 #endif

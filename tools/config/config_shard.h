@@ -26,11 +26,11 @@
         {"accelerator-config", "FILE|JSON", NULL, "Accelerate's AcceleratorConfig", NULL},                                           \
         {"shard", "state|gradients|params", "state",                                                                                 \
          "in slices over the ranks: the optimizer's state; gradients, too; parameters, too", NULL},                                      \
-        {"shard-within", "world|host", "world", "--shard params: slices over all ranks, or all parameters on each host", NULL},      \
+        {"shard-within", "world|host", "world", "--shard params: slices over all ranks and hosts, or all parameters on each host", NULL},\
         {"shard-parts", "speed|memory|R,R..", "speed", "the measure for the size of a rank's slices", NULL},                         \
         {"shard-unit", "auto|all|BYTES", "auto", "parameters that --shard params brings together: a bucket (auto)", NULL},           \
         {"reshard-after-forward", "on|off", "on", "--shard params brings parameters again for backward", NULL},                      \
-        {"prefetch-units", "auto|N", "auto", "units that --shard params brings early; auto: 0", NULL},                               \
+        {"prefetch-units", "auto|N", "auto", "units that --shard params brings early; auto: 0, over messages 1", NULL},               \
         {"keep-whole", "N", "100000", "--shard params: a unit of at most N elements stays whole on each device", NULL},              \
         {"keep-whole-params", "REGEX", NULL, "parameters with such names stay whole; not built yet", NULL},                          \
         {"reduce", "auto|micro|window", "auto", "when --shard gradients sums: in each micro batch (auto); window is not built", NULL},   \

@@ -11,6 +11,7 @@
 #include "core/coll/messages/msg_columns.h"
 #include "core/coll/messages/msg_feed.h"
 #include "core/coll/messages/msg_kinds.h"
+#include "core/coll/messages/msg_pull.h"
 #include "core/coll/messages/msg_reduce.h"
 #include "core/coll/messages/msg_rounds.h"
 #include "core/coll/pool.h"
@@ -92,6 +93,7 @@ void yk__msg_step_all(yk__coll *coll)
         for (yk__request *r = comm->first; r; r = r->next)
             if (r->msg && !r->done && !r->msg->err.status)
                 step_request(r, &r->msg->err);
+    yk__msg_pulls_step(coll);
     yk__msg_feed_reap(coll);
     yk__msg_serve(coll->plane);
 }
@@ -102,6 +104,7 @@ void yk__msg_fail_all(yk__coll *coll, yk_status status, const yk_tr_error *error
         for (yk__request *r = comm->first; r; r = r->next)
             if (r->msg && !r->done && !r->msg->err.status)
                 yk__msg_fail(&r->msg->err, status, error, coll);
+    yk__msg_pulls_fail(coll, status, error);
 }
 
 /* ---- Beginning ---------------------------------------------------------------------------------------------------- */
@@ -208,7 +211,7 @@ void yk__msg_hand_over(yk__coll *coll)
     if (!plane)
         return;
     pthread_mutex_lock(&plane->lock);
-    if (plane->active || plane->feeds || (plane->held && !plane->watched))
+    if (plane->active || plane->feeds || plane->serves || (plane->held && !plane->watched))
         pthread_cond_signal(&plane->begun);
     pthread_mutex_unlock(&plane->lock);
 }
@@ -247,8 +250,9 @@ static uint32_t piece_peer(const yk__msg_piece *piece)
 }
 
 /* A peer with an unfinished send or receive; UINT32_MAX if none. */
-static uint32_t open_peer(const yk__request *request)
+static uint32_t open_peer(const void *of)
 {
+    const yk__request *request = of;
     const yk__msg *m = request->msg;
     uint32_t peer = piece_peer(&m->round);
     for (uint64_t k = m->finished; k < m->posted && peer == UINT32_MAX; k++)
@@ -256,15 +260,14 @@ static uint32_t open_peer(const yk__request *request)
     return peer;
 }
 
-static yk_status look_at(const yk__request *request, yk__control_wait *wait, uint32_t peer, yk_error *err)
+static yk_status look_at(const yk__msg_wait *w, yk__control_wait *wait, uint32_t peer, yk_error *err)
 {
-    yk__coll *coll = request->comm->coll;
-    const char *what = yk__call_name(&request->call);
+    yk__coll *coll = w->coll;
     if (yk__msg_look(coll, err))
         return err->status;
     if (peer == UINT32_MAX)
         return yk__control_check(coll->control, err);
-    if (yk__control_look(coll->control, wait, peer, what, err) || yk__call_look(coll, &request->call, peer, err))
+    if (yk__control_look(coll->control, wait, peer, w->what, err) || (w->call && yk__call_look(coll, w->call, peer, err)))
         return err->status;
     return YK_OK;
 }
@@ -285,48 +288,53 @@ static yk_status move_some(yk__coll *coll, int timeout_ms, uint64_t *events, yk_
     return s ? yk__msg_fail(err, s, &error, coll) : YK_OK;
 }
 
-static bool is_open(const yk__request *request)
-{
-    return !request->done && !request->msg->err.status;
-}
-
 /* Polls on a member, and yields the processor between polls, as a sleeping thread takes long to wake. */
-static yk_status poll_some(yk__request *request, uint64_t *events, yk_error *err)
+static yk_status poll_some(const yk__msg_wait *w, uint64_t *events, yk_error *err)
 {
     const int64_t until = yk__clock_ns() + POLL_NS;
     yk_status s = YK_OK;
-    while (!s && is_open(request) && yk__clock_ns() < until) {
-        s = move_some(request->comm->coll, 0, events, err);
-        if (!s && is_open(request))
+    while (!s && w->is_open(w->of) && yk__clock_ns() < until) {
+        s = move_some(w->coll, 0, events, err);
+        if (!s && w->is_open(w->of))
             sched_yield();
     }
     return s;
 }
 
-/* Waits for the request. Messages that a rank sent before it left may still be on their way, so they count as lost only after some more
- * rounds. */
-static yk_status wait_done(yk__request *request, yk_error *err)
+/* Messages that a rank sent before it left may still be on their way, so they count as lost only after some more rounds. */
+yk_status yk__msg_wait_done(const yk__msg_wait *w, yk_error *err)
 {
-    yk__coll *coll = request->comm->coll;
+    yk__coll *coll = w->coll;
     yk__control_wait wait = {0};
-    const bool joined = request->comm->joined;
     uint64_t events = 0;
     uint32_t left = 0;
     yk_status s;
     coll->plane->waiting = true;
-    s = joined ? poll_some(request, &events, err) : YK_OK;
-    while (!s && is_open(request)) {
-        const uint32_t peer = open_peer(request);
+    s = w->polls ? poll_some(w, &events, err) : YK_OK;
+    while (!s && w->is_open(w->of)) {
+        const uint32_t peer = w->peer(w->of);
         left = peer != UINT32_MAX && yk__control_left(coll->control, peer) ? left + 1 : 0;
-        s = move_some(coll, joined ? SLICE_MS : EXCLUDED_MS, &events, err);
-        if (s || !is_open(request))
+        s = move_some(coll, w->polls ? SLICE_MS : EXCLUDED_MS, &events, err);
+        if (s || !w->is_open(w->of))
             break;
-        s = left > LEFT_ROUNDS ? yk__control_fail_left(coll->control, peer, yk__call_name(&request->call), err)
-                               : look_at(request, &wait, peer, err);
+        s = left > LEFT_ROUNDS ? yk__control_fail_left(coll->control, peer, w->what, err) : look_at(w, &wait, peer, err);
     }
     yk__control_waited(coll->control, &wait);
     coll->plane->waiting = false;
     return s;
+}
+
+static bool request_is_open(const void *of)
+{
+    const yk__request *request = of;
+    return !request->done && !request->msg->err.status;
+}
+
+static yk_status wait_request(yk__request *request, yk_error *err)
+{
+    const yk__msg_wait wait = {.coll = request->comm->coll, .of = request, .is_open = request_is_open, .peer = open_peer,
+                               .polls = request->comm->joined, .what = yk__call_name(&request->call), .call = &request->call};
+    return yk__msg_wait_done(&wait, err);
 }
 
 static yk_status msg_advance(yk__request *request, bool wait, yk_error *err)
@@ -337,7 +345,7 @@ static yk_status msg_advance(yk__request *request, bool wait, yk_error *err)
     if (!request->done)
         yk__msg_step_all(request->comm->coll);
     if (wait)
-        s = wait_done(request, err);
+        s = wait_request(request, err);
     if (!s && request->msg->err.status) {
         *err = request->msg->err;
         s = err->status;

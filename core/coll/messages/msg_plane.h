@@ -16,8 +16,12 @@
 #include "core/coll/messages/sealed.h"
 
 typedef struct yk__msg_feed yk__msg_feed; /* msg_feed.c */
+typedef struct yk__msg_pulls yk__msg_pulls; /* msg_pull.c */
 
-#define YK__MSG_TAG_QUESTION 0xfffeull /* no message has it: steps (msg_piece.h) end at 0x8000, or are 0xffff */
+/* No message of a request has these tags: steps (msg_piece.h) end at 0x8000, or are 0xffff. */
+#define YK__MSG_TAG_QUESTION 0xfffeull
+#define YK__MSG_TAG_ASK 0xfffdull /* pulls */
+#define YK__MSG_TAG_ANSWER 0xfffcull
 
 typedef struct yk__msg_plane {
     const yk_transport *table;
@@ -32,7 +36,9 @@ typedef struct yk__msg_plane {
     bool threaded, stop;
     bool waiting; /* the step thread waits and drives every request itself, so no wake-up is needed */
     pid_t pid; /* process that has the thread */
-    uint32_t active; /* requests in progress */
+    uint32_t active; /* requests and pulls in progress */
+    yk__msg_pulls *pulls; /* NULL before the first */
+    bool serves; /* this rank offers slices: its threads listen to other ranks' asks */
     yk__msg_feed *feed; /* results on their way */
     uint32_t feeds;
     yk__msg_feed *held, *held_last; /* results not sent yet (msg_feed.c), oldest first */

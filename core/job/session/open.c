@@ -225,7 +225,7 @@ static yk_status make_shares(yk_job *job, const rank_info *c, yk__fixed *fixed, 
     for (uint32_t r = 0; r < job->team.world; r++)
         budget[r] = (yk__rank_budget){.bytes = c[r].limit ? c[r].limit : c[r].free / (c[r].on_host ? on_host : 1),
                                       .limited = c[r].limit != 0,
-                                      .forced = c[r].forced || job->config.local_sgd_steps,
+                                      .forced = c[r].forced || job->config.local_sgd_steps || yk__engine_is_pulled(job->engine),
                                       .quantum = c[r].quantum,
                                       .cores = c[r].cpu ? c[r].cores : NULL};
     for (uint32_t r = 0; r < job->team.world; r++)
@@ -290,9 +290,18 @@ static void note_one_copy(const yk_job *job, const rank_info *all)
             return;
         snprintf(names + n, sizeof names - n, "%s%s", r ? ", " : "", r == 4 ? ".." : r > 4 ? "" : all[r].name);
     }
-    if (job->team.rank == 0 && job->team.world > 1 && job_stage(job).kind == YK__STAGE_PARAMS)
+    if (job->team.rank == 0 && job->team.world > 1 && job_stage(job).kind == YK__STAGE_PARAMS && !yk__engine_is_pulled(job->engine))
         yk__log(YK_LOG_WARN, "job", "shard \"params\": %s read one copy of the parameters of their host: nothing is left to slice between "
                 "them, and it does what \"gradients\" does", names);
+}
+
+/* Ranks that pull slices by messages have no part of the model whole. */
+static void note_no_whole(const yk_job *job)
+{
+    const uint64_t whole = job->config.keep_whole;
+    if (job->team.rank == 0 && yk__engine_is_pulled(job->engine) && whole > 1 && whole != KEEP_WHOLE)
+        yk__log(YK_LOG_WARN, "job", "shard \"params\" over ranks that exchange messages: no part stays whole, keep_whole %llu has no effect",
+                (unsigned long long)whole);
 }
 
 static yk_status exchange_infos(yk_job *job, bool capped, yk_error *err)
@@ -324,6 +333,7 @@ static yk_status exchange_infos(yk_job *job, bool capped, yk_error *err)
         yk__fail_mem(err, job->team.world * sizeof *all, "the table of ranks");
     if (!err->status && !yk__group_all_gather(job->team.group, &own, sizeof own, all, err)) {
         note_one_copy(job, all);
+        note_no_whole(job);
         for (uint32_t r = 0; r < job->team.world; r++)
             memcpy(job->team.name[r], all[r].name, sizeof all[r].name);
         if (job->team.rank == 0 && !job->config.quiet)

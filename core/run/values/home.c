@@ -22,7 +22,7 @@ void yk__home_unwrap(yk__params *p, yk__bucket *b)
 /* A processor reads the values in the block for exchanges: it has no copy of its own, and fetches nothing after an update. */
 static bool block_fits(const yk__params *p, const yk__bucket *b)
 {
-    return b->trained && !yk__exchange_updates_all(p->exchange) && yk__queue_wraps(p->queue);
+    return b->trained && !p->far && !yk__exchange_updates_all(p->exchange) && yk__queue_wraps(p->queue);
 }
 
 static bool host_fits(const yk__params *p, const yk__bucket *b)
@@ -92,6 +92,37 @@ static yk__bound bind_slice(const yk__bucket *b, yk__range range, uint64_t point
     return (yk__bound){b->values, range.from > b->begin ? (range.from - b->begin) * yk_dtype_bytes(b->layout.dtype) : 0};
 }
 
+/* Other ranks pull the slice from this rank's memory. A processor computes in that memory; another device has the slice, too. */
+static bool far_fits(const yk__params *p, const yk__bucket *b)
+{
+    return b->trained && p->far && yk__queue_wraps(p->queue);
+}
+
+static bool make_far(yk__params *p, yk__bucket *b, yk_error *err)
+{
+    return !yk__far_make(p, b, err) && (!b->own || !yk__queue_wrap(p->queue, b->own, slice_bytes(b), &b->values, YK__PARAM_BYTES, err));
+}
+
+static void drop_far(yk__params *p, yk__bucket *b)
+{
+    drop_slice(p, b);
+    yk__queue_unpin(p->queue, &b->own_pin);
+    yk__far_drop(p, b);
+}
+
+static bool far_fits_copy(const yk__params *p, const yk__bucket *b)
+{
+    return b->trained && p->far;
+}
+
+static bool make_far_copy(yk__params *p, yk__bucket *b, yk_error *err)
+{
+    if (yk__far_make(p, b, err) || !b->own)
+        return !err->status;
+    yk__queue_pin(p->queue, b->own, slice_bytes(b), &b->own_pin);
+    return make_slice(p, b, err);
+}
+
 static bool device_fits(const yk__params *p, const yk__bucket *b)
 {
     return p && b;
@@ -111,6 +142,8 @@ static void drop_on_device(yk__params *p, yk__bucket *b)
 static const yk__home homes[] = {
     {YK__HOME_HOST, "once per host", true, false, host_fits, make_in_block, yk__home_unwrap, yk__home_bind_whole},
     {YK__HOME_MEMORY, "host memory", true, false, block_fits, make_in_block, yk__home_unwrap, yk__home_bind_whole},
+    {YK__HOME_SLICE, "far slice", true, true, far_fits, make_far, drop_far, bind_slice},
+    {YK__HOME_SLICE, "far slice and its copy", false, true, far_fits_copy, make_far_copy, drop_far, bind_slice},
     {YK__HOME_BLOCK, "pulled from the host", true, true, pulled_block_fits, make_nothing, drop_nothing, bind_nothing},
     {YK__HOME_SLICE, "slice", false, true, slice_fits, make_slice, drop_slice, bind_slice},
     {YK__HOME_DEVICE, "device", false, false, device_fits, make_on_device, drop_on_device, yk__home_bind_whole},
@@ -145,6 +178,8 @@ void yk__home_leave(yk__params *p, yk__bucket *b)
 
 float *yk__params_host(const yk__params *p, const yk__bucket *b, uint64_t at)
 {
+    if (p->far)
+        return b->own && at >= b->begin && at < b->end ? b->own + (at - b->begin) : NULL;
     return yk__exchange_values(p->exchange, b->shared_at + at);
 }
 
@@ -160,12 +195,15 @@ yk__range yk__params_updated(const yk__params *p, const yk__bucket *b)
     return yk__params_offload(p) ? (yk__range){0, b->layout.n} : yk__params_held(b);
 }
 
-/* Copies what only the block for exchanges has: slices of other ranks, which they have published. */
-static void get_from_block(const yk__params *p, const yk__bucket *b, yk__range range, char *dst)
+/* Copies what only the block for exchanges has, or pulls it: slices of other ranks, which they have published. */
+static yk_status get_from_owners(const yk__params *p, const yk__bucket *b, yk__range range, void *dst, yk_error *err)
 {
-    const float *from = yk__params_host(p, b, range.from);
+    const float *from = p->far ? NULL : yk__params_host(p, b, range.from);
+    if (p->far)
+        return yk__far_read(p, b, range, dst, err);
     if (from && range.from < range.to)
         memcpy(dst, from, (range.to - range.from) * sizeof *from);
+    return YK_OK;
 }
 
 yk_status yk__params_get(const yk__params *p, const yk__bucket *b, yk__range range, void *dst, yk_error *err)
@@ -173,12 +211,11 @@ yk_status yk__params_get(const yk__params *p, const yk__bucket *b, yk__range ran
     const uint64_t each = yk_dtype_bytes(b->layout.dtype);
     const yk__range held = yk__params_held(b), own = yk__range_meet(range.from, range.to - range.from, held.from, held.to);
     const yk__bound from = yk__params_bind(b, own, p->queue->last_point);
-    if (own.from == own.to) {
-        get_from_block(p, b, range, dst);
-        return YK_OK;
-    }
-    get_from_block(p, b, (yk__range){range.from, own.from}, dst);
-    get_from_block(p, b, (yk__range){own.to, range.to}, (char *)dst + (own.to - range.from) * each);
+    if (own.from == own.to)
+        return get_from_owners(p, b, range, dst, err);
+    if (get_from_owners(p, b, (yk__range){range.from, own.from}, dst, err) ||
+        get_from_owners(p, b, (yk__range){own.to, range.to}, (char *)dst + (own.to - range.from) * each, err))
+        return err->status;
     return yk__queue_get(p->queue, from.buffer, from.offset, (char *)dst + (own.from - range.from) * each, (own.to - own.from) * each, err);
 }
 

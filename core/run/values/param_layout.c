@@ -21,7 +21,7 @@ static yk_status drop_layout(yk__engine *e, yk_error *err)
         return yk__fail(err, YK_E_ARG,
                         "a parameter was added or frozen after the optimizer's state was made; do it before "
                         "the first step");
-    if (yk__params_unflush(&e->params, err))
+    if (yk__params_unflush(&e->params, err) || (e->params.far && yk__exchange_barrier(&e->exchange, err))) /* others may still pull */
         return err->status;
     yk__cache_clear(&e->exec);
     yk__compute_drop(&e->exec);

@@ -32,22 +32,24 @@ static yk_status check_agreement(yk__params *p, yk_error *err)
 }
 
 /* Writes to the block from which excluded ranks, and in an update devices with memory of their own, take parameters. One rank writes the
- * shared block. */
+ * shared block, and each rank its far slices. */
 static void flush_shared(const yk__params *p)
 {
-    if (!yk__exchange_values(p->exchange, 0) ||
+    if ((!p->far && !yk__exchange_values(p->exchange, 0)) ||
         (p->exchange->medium == YK__MEMORY && p->exchange->rank != yk__exchange_first_member(p->exchange)))
         return;
     for (size_t i = 0; i < p->n_param; i++) {
         const yk__param *q = &p->param[i];
-        if (q->pending && q->trained)
-            memcpy(yk__params_host(p, &p->bucket[q->bucket], q->at), q->pending, q->n * sizeof(float));
+        const yk__bucket *b = &p->bucket[q->bucket];
+        const yk__range has = p->far ? yk__range_meet(q->at, q->n, b->begin, b->end) : (yk__range){q->at, q->at + q->n};
+        if (q->pending && q->trained && has.from < has.to)
+            memcpy(yk__params_host(p, b, has.from), q->pending + (has.from - q->at), (has.to - has.from) * sizeof(float));
     }
 }
 
 yk_status yk__params_flush(yk__params *p, yk_error *err)
 {
-    if (check_agreement(p, err))
+    if (check_agreement(p, err) || yk__far_withdraw(p, err))
         return err->status;
     flush_shared(p);
     for (size_t i = 0; i < p->n_param; i++) {
@@ -66,6 +68,7 @@ yk_status yk__params_flush(yk__params *p, yk_error *err)
     p->version++;
     p->writes++;
     p->copies.stale = YK__STALE_ALL;
+    yk__far_publish(p);
     return yk__exchange_excludes(p->exchange) || p->slices ? yk__exchange_barrier(p->exchange, err) : YK_OK; /* they read the block */
 }
 

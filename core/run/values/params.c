@@ -274,8 +274,11 @@ yk_status yk__params_lay_out(yk__params *p, yk_error *err)
 
 void yk__params_drop_layout(yk__params *p)
 {
+    yk_error ignored = YK_ERROR_INIT; /* of a job that ends: what the answers read goes all the same */
     yk__copies_close(p);
     yk__sums_cancel(p);
+    if (p->laid_out)
+        yk__far_withdraw(p, &ignored);
     for (uint32_t i = 0; i < p->n_all_bucket; i++) {
         yk__bucket *b = &p->bucket[i];
         const uint64_t own = (b->end - b->begin) * sizeof(float);

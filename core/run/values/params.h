@@ -20,6 +20,7 @@
 #include "core/run/islands.h"
 #include "core/run/queue.h"
 #include "core/run/values/copies.h"
+#include "core/run/values/far_slices.h"
 #include "core/run/values/sums.h"
 #include "core/run/way.h"
 
@@ -51,6 +52,8 @@ typedef struct yk__bucket {
     yk__layout layout;
     const yk__home *home;
     yk_buffer *values;   /* the home's; other code calls yk__params_bind */
+    float *own;          /* far slices: this rank's slice, which other ranks pull; else NULL */
+    yk_pin *own_pin;     /* of that memory, on a device that copies it */
     uint64_t shared_at; /* elements of the trained buckets before it: its begin in the blocks for exchanges */
     yk_buffer *grad, *moment[YK__MOMENTS]; /* grad: of the whole bucket, or of this rank's slice (yk__grad_at) */
     float *sum;          /* gradients in slices: the window's sums of this rank's slice; else NULL */
@@ -118,6 +121,7 @@ typedef struct yk__params {
     bool offloads;                  /* the job offloads (host.h): constant, the same on all ranks */
     bool scatters;                  /* gradients in slices (sums.h): constant, the same on all ranks of several */
     bool slices;                    /* parameters in slices, too, on devices with memory of their own: constant */
+    bool far;                       /* with them: over messages, and no host has all parameters (far_slices.h): the same on all ranks */
     bool pulls_stay;                /* and pulled once a run */
     uint32_t pulls_ahead;           /* so many pulls early */
     uint64_t keep_whole;            /* elements of a bucket up to which it stays whole */
@@ -162,14 +166,14 @@ static inline yk__bound yk__params_bind(const yk__bucket *b, yk__range range, ui
 {
     return b->home->bind(b, range, point);
 }
-/* Element `at` of the bucket in the block for exchanges; NULL if there is no block. */
+/* Element `at` of the bucket in the block for exchanges, or in this rank's far slice; NULL if it is not there. */
 float *yk__params_host(const yk__params *p, const yk__bucket *b, uint64_t at);
 /* The elements that the home has on this rank's device: none, this rank's slice, or all. */
 yk__range yk__params_held(const yk__bucket *b);
 /* The elements in the buffer of values on the device that updates: the host's has the whole bucket, in the block. */
 yk__range yk__params_updated(const yk__params *p, const yk__bucket *b);
-/* Transfers between the home and the host; last_point completes them. Elements that the home has not come from the block for exchanges, and
- * none go there. */
+/* Transfers between the home and the host; last_point completes them. Elements that the home has not come from the block for exchanges, or
+ * from far slices, and none go there. */
 yk_status yk__params_get(const yk__params *p, const yk__bucket *b, yk__range range, void *dst, yk_error *err);
 yk_status yk__params_put(const yk__params *p, const yk__bucket *b, yk__range range, const void *src, yk_error *err);
 static inline uint64_t yk__bucket_bytes(const yk__bucket *b)

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Far slices in front of another way (values/far_slices.h): an update leaves each owner's new values in its own memory, from which other ranks
+ * pull them. So nothing is gathered, and no rank has a block of all parameters.
+ */
+#include "core/run/ways/ways.h"
+
+static bool far_fits(const yk__params *p)
+{
+    return p->far;
+}
+
+static yk_status publish_slices(yk__updater *u, yk_error *err)
+{
+    yk__copies_changed(u->params);
+    u->params->values = YK__VALUES_PUBLISHED;
+    if (yk__params_publish(u->params, err))
+        return err->status;
+    yk__far_publish(u->params);
+    yk__update_note(u);
+    return YK_OK;
+}
+
+static yk_status gather_nothing(yk__params *p, yk_error *err)
+{
+    (void)p;
+    (void)err;
+    return YK_OK;
+}
+
+static yk_status await_nothing(yk__params *p, uint32_t bucket, yk_error *err)
+{
+    (void)p;
+    (void)bucket;
+    (void)err;
+    return YK_OK;
+}
+
+const yk__way yk__way_far = {.name = "far",
+                             .fits = far_fits,
+                             .blocks = YK__BLOCK_GRADS,
+                             .publish = publish_slices,
+                             .gather = gather_nothing,
+                             .await = await_nothing,
+                             .read = yk__params_read_device};
