@@ -52,7 +52,7 @@ const char *yk__plugin_path(const yk__plugin *p);
  * other users can write. Loading a file twice gives the same plugin. YOKE_LAYERS wraps it. Its option CORES has the value of
  * yk__plugin_option_set; yk__device_open sets it. */
 yk_status yk__plugin_load(const char *name_or_path, yk__plugin **p, yk_error *err);
-/* Lists all plugins: the ones in YOKE_PLUGINS (each must load), else every yoke_*.so of the folder. A failure there is an info line, and
+/* Lists all plugins: the ones in YOKE_PLUGINS (each must load), else every yoke_*.so of the folder. A failure there is a warning, and
  * the list has its reason. */
 yk_status yk__plugin_list(yk__plugin_info **list, uint32_t *n, yk_error *err);
 void yk__plugin_list_free(yk__plugin_info *list, uint32_t n);
