@@ -17,7 +17,7 @@
 #include "core/net/tcp.h"
 
 #define YK__CONTROL_MAGIC 0x31626f6a656b6f79ull /* "yokejob1" */
-#define YK__CONTROL_VERSION 7u
+#define YK__CONTROL_VERSION 8u
 #define YK__CONTROL_NAME 96
 #define YK__CONTROL_BEAT_MS 100
 #define YK__CONTROL_OBJECTS 2 /* descriptors in the hello: the control object, the memory object */
@@ -31,6 +31,8 @@ typedef struct yk__control_slot {
     _Atomic int32_t pid;                 /* process that joined */
     _Atomic uint32_t exits;              /* 1 + its exit code, written before it leaves; 0 if unknown */
     _Atomic uint64_t host;               /* written before it joins */
+    _Atomic uint64_t thread_space;       /* namespace in which `thread` is a number; written before it */
+    _Atomic int32_t thread;              /* thread that increments `beat`, by its number in the system; 0 before its first beat */
     _Alignas(64) _Atomic uint32_t calls; /* incremented with each step for other ranks */
     _Atomic uint32_t advance;            /* copy of yk__control_config.advance, at each beat */
     _Atomic uint32_t waits_for;          /* 1 + the rank that it has long waited for; 0 for none */
@@ -91,7 +93,7 @@ struct yk__control_job {
     int (*fd)[2];           /* [ranks]: the launcher's end, the rank's end; -1 for none */
 };
 
-/* A peer's silence as this rank counts it. */
+/* A peer's silence as this rank counts it. A peer that the machine does not run is not lost, and its silence stays below the limit. */
 typedef struct yk__control_silence {
     uint32_t beat;
     int64_t ms;
@@ -120,6 +122,7 @@ struct yk__control {
     pthread_t beat;
     bool beating;
     yk__control_silence *silence; /* [size], owned by the beat thread */
+    uint64_t thread_space;        /* of this process; 0 if unknown */
     uint32_t exchanges;
     char (*name)[YK__CONTROL_NAME];
     char address[YK__TCP_ADDRESS];

@@ -28,7 +28,7 @@ struct yk__file {
     const uint8_t *mem; /* memory not yet taken, the caller's */
     size_t mem_left;
     int64_t size; /* bytes of the raw source, -1 if unknown */
-    yk__stamp stamp; /* of a regular file, as of its opening */
+    yk__stamp stamp; /* the file's when it was opened, for a regular one */
     int stamped;     /* the source is a regular file that was opened by its path */
     uint64_t raw; /* raw bytes taken so far */
     uint64_t offset; /* bytes given to the caller so far, after unpacking */

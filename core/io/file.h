@@ -6,7 +6,8 @@
  * a gzip frame is checked (flags, header CRC, CRC-32, length, nothing behind the last member). Bytes stream through 64 KiB; a size that a
  * file merely declares never sets an allocation.
  *
- * Errors: YK_E_IO if the file cannot be opened or read, or if somebody writes to it meanwhile, YK_E_FORMAT if its gzip frame is broken, YK_E_MEM. Messages begin with the path.
+ * Errors: YK_E_IO if the file cannot be opened or read, or if somebody writes to it meanwhile; YK_E_FORMAT if its gzip frame is broken;
+ * YK_E_MEM. Messages begin with the path.
  * Thread rule: one thread at a time for a given object.
  */
 #ifndef YOKE_CORE_IO_FILE_H

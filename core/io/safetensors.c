@@ -29,7 +29,7 @@ struct part {
     int fd; /* -1 for memory */
     const uint8_t *mem; /* the caller's memory in place of a file; NULL if fd is open */
     uint64_t size, data_at; /* bytes of the file; offset of its data */
-    yk__stamp stamp;        /* of the file as of opening */
+    yk__stamp stamp;        /* the file's when it was opened */
 };
 
 struct yk__safetensors {

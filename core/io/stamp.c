@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A stamp has what a change of a file's bytes changes; it costs one system call, and no byte is read again. */
 #include "core/io/stamp.h"
 
 #include <errno.h>
@@ -31,7 +32,8 @@ yk_status yk__stamp_check(const yk__stamp *stamp, int fd, const char *path, yk_e
         return yk__fail(err, YK_E_IO, "%s: reading failed: %s", path, strerror(errno));
     const yk__stamp now = yk__stamp_of(&st);
     if (now.device != stamp->device || (now.inode != stamp->inode && inodes_last(fd)))
-        return yk__fail(err, YK_E_IO, "%s: is another file than the one that was opened: a file must not be replaced while it is read", path);
+        return yk__fail(err, YK_E_IO, "%s: is another file than the one that was opened: a file must not be replaced while it is read",
+                        path);
     if (now.bytes != stamp->bytes)
         return yk__fail(err, YK_E_IO, "%s: has %" PRIu64 " bytes, and had %" PRIu64
                         " when it was opened: a file must not be changed while it is read", path, now.bytes, stamp->bytes);

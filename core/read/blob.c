@@ -27,7 +27,7 @@ struct yk__blob {
     char *path;
     uint64_t bytes; /* as of opening; reads end there */
     char *memory;   /* all of the bytes; NULL if they stay on disk */
-    yk__stamp stamp; /* of a file on disk, as of opening */
+    yk__stamp stamp; /* the file's when it was opened, if it is on disk */
     int fd;         /* kept open; -1 if in memory, or if each read opens the path */
 };
 

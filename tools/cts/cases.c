@@ -73,7 +73,8 @@ static void layer_norm(cts_check *k, yk_dtype dtype, int64_t rows, int64_t cols,
     int64_t attr = F64(1e-5);
     yk__vid x[3], y[8], in[5], out[8];
     uint32_t n_out;
-    snprintf(name, n, "layer_norm%s.%lldx%lld.in%u%s", backward ? "_bwd" : "", (long long)rows, (long long)cols, n_in, small ? ".small" : "");
+    snprintf(name, n, "layer_norm%s.%lldx%lld.in%u%s", backward ? "_bwd" : "", (long long)rows, (long long)cols, n_in,
+             small ? ".small" : "");
     sums_of(k, dtype, (double)(backward ? rows + cols : cols), 2);
     x[0] = cts_leaf(&k->g, dtype, small ? CTS_SMALL : CTS_WIDE, small ? 10 : 0, 2, dim);
     x[1] = cts_leaf(&k->g, YK_F32, CTS_WIDE, 1, 1, dim + 1);

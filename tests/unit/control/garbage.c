@@ -8,6 +8,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/control/control_internal.h"
@@ -79,11 +82,17 @@ static void fake_free(fake *f)
     close(f->fd[1]);
 }
 
-static yk_status join_fake(fake *f, yk__control **c, yk_error *err)
+/* silent_ms: as yk__control_config.liveness_ms */
+static yk_status join_watching(fake *f, uint32_t silent_ms, yk__control **c, yk_error *err)
 {
-    const yk__control_config config = {.job_fd = f->fd[1], .name = "rank 0 (test)", .join_ms = 200};
+    const yk__control_config config = {.job_fd = f->fd[1], .name = "rank 0 (test)", .join_ms = 200, .liveness_ms = silent_ms};
     fake_send(f);
     return yk__control_join(&config, c, err);
+}
+
+static yk_status join_fake(fake *f, yk__control **c, yk_error *err)
+{
+    return join_watching(f, 0, c, err);
 }
 
 typedef void (*harm)(fake *f);
@@ -275,6 +284,52 @@ START_TEST(shown_info)
 }
 END_TEST
 
+static _Atomic bool spins;
+static _Atomic int spinner;
+
+static void *thread_spin(void *unused)
+{
+    atomic_store(&spinner, (int)syscall(SYS_gettid));
+    while (atomic_load(&spins))
+        ;
+    return unused;
+}
+
+static void ms_pass(int ms)
+{
+    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000l}, NULL);
+}
+
+/* Rank 1 never beats. Its thread is ready to run all the while, as one that gets no processor is; and then it is a thread that sleeps. */
+START_TEST(a_silent_rank_that_waits_for_a_processor_is_alive)
+{
+    fake f;
+    yk__control *c = NULL;
+    yk_error err = YK_ERROR_INIT;
+    pthread_t thread;
+    fake_new(&f, 2);
+    atomic_store(&spins, true);
+    ck_assert_int_eq(pthread_create(&thread, NULL, thread_spin, NULL), 0);
+    while (!atomic_load(&spinner))
+        ;
+    struct stat space;
+    ck_assert_int_eq(stat("/proc/self/ns/pid", &space), 0);
+    atomic_store(&f.head->slot[1].thread_space, (uint64_t)space.st_ino);
+    atomic_store(&f.head->slot[1].thread, atomic_load(&spinner));
+    ck_assert_int_eq(join_watching(&f, 300, &c, &err), YK_OK);
+    ms_pass(1200);
+    ck_assert_msg(yk__control_check(c, &err) == YK_OK, "%s", err.text);
+    atomic_store(&f.head->slot[1].thread, (int)getpid());
+    for (int i = 0; i < 100 && !yk__control_check(c, &err); i++)
+        ms_pass(100);
+    ck_assert_msg(err.status == YK_E_DEVICE_LOST && strstr(err.text, "gave no sign of life"), "%s", err.text);
+    atomic_store(&spins, false);
+    pthread_join(thread, NULL);
+    yk__control_leave(c);
+    fake_free(&f);
+}
+END_TEST
+
 /* A rank's notes to the launcher are checked too. */
 START_TEST(notices_of_ranks_are_checked)
 {
@@ -316,6 +371,7 @@ int main(void)
     tcase_add_loop_test(t, joining_what_is_no_job_is_refused, 0, (int)(sizeof harms / sizeof *harms));
     tcase_add_test(t, endless_text);
     tcase_add_test(t, shown_info);
+    tcase_add_test(t, a_silent_rank_that_waits_for_a_processor_is_alive);
     tcase_add_test(t, notices_of_ranks_are_checked);
     tcase_set_timeout(t, 120);
     return suite_run("garbage", t);

@@ -208,7 +208,8 @@ START_TEST(a_file_that_is_written_to_is_an_error)
         const yk_status s = i == 0   ? yk__blob_read(blob, 0, got, 100, &err)
                             : i == 1 ? yk__file_read_rest(file, 1 << 20, &rest, &n, &err)
                                      : yk__safetensors_load(tensors, yk__safetensors_at(tensors, 0), 0, 100, got, &err);
-        ck_assert_msg(s == YK_E_IO && strstr(err.text, path) && strstr(err.text, "was written to after it was opened"), "%d: %s", i, err.text);
+        ck_assert_msg(s == YK_E_IO && strstr(err.text, path) && strstr(err.text, "was written to after it was opened"), "%d: %s", i,
+                      err.text);
     }
     yk__safetensors_close(tensors);
     yk__file_close(file);
