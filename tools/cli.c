@@ -321,16 +321,64 @@ int yk__cli_find(const yk__cli_command *c, const char *name, size_t n)
     return -1;
 }
 
-/* *valued: the option that was probably meant takes a value. */
-static int refuse_unknown(const yk__cli_command *c, const char *arg, size_t n, bool *valued)
+/* True if each word of `few`, between dashes, is one of `many`. Both are lists' names: they end at '|' or 0. */
+static bool words_within(const char *few, const char *many)
+{
+    const size_t end = strcspn(many, "|");
+    for (const char *w = few; *w && *w != '|'; w += *w == '-') {
+        const size_t n = strcspn(w, "-|");
+        bool found = false;
+        for (size_t at = 0; at < end && !found; at += strcspn(many + at, "-|") + 1)
+            found = strcspn(many + at, "-|") == n && !strncmp(many + at, w, n);
+        if (!found)
+            return false;
+        w += n;
+    }
+    return true;
+}
+
+static size_t words_count(const char *name)
+{
+    size_t n = 1;
+    for (; *name && *name != '|'; name++)
+        n += *name == '-';
+    return n;
+}
+
+/* A name that may have been meant, of an option or of a row of spellings. */
+typedef struct meant {
+    const char *name, *ours; /* ours: NULL if the name is our own; both may end at '|' */
+    size_t distance;            /* words that only one of both names has */
+    int option;              /* its number, or -1 */
+} meant;
+
+/* Takes the name if it is nearer by words: one's words are all among the other's, of which there are more. */
+static void meant_try(meant *m, const char *given, const char *name, const char *ours, int option)
+{
+    const size_t n = words_count(given), own = words_count(name), distance = n > own ? n - own : own - n;
+    if (own && distance < m->distance && (n > own ? words_within(name, given) && own > 1 : words_within(given, name)))
+        *m = (meant){name, ours, distance, option};
+}
+
+static meant meant_by_words(const yk__cli_command *c, const char *given)
+{
+    meant m = {.distance = 4, .option = -1};
+    for (size_t i = 0; i < c->n_options; i++)
+        for (const char *name = is_refused(&c->options[i]) && words_count(given) < 2 ? "" : c->options[i].name; *name;
+             name += strcspn(name, "|"), name += *name == '|')
+            meant_try(&m, given, name, NULL, (int)i);
+    for (size_t i = 0; i < c->n_spellings; i++)
+        for (const char *name = c->spellings[i].ours ? c->spellings[i].name : ""; *name; name += strcspn(name, "|"), name += *name == '|')
+            meant_try(&m, given, name, c->spellings[i].ours, yk__cli_find(c, c->spellings[i].ours, strlen(c->spellings[i].ours)));
+    return m;
+}
+
+/* The nearest of our own names by its letters. */
+static meant meant_by_letters(const yk__cli_command *c, const char *given)
 {
     static char word[YK_CLI_OPTIONS][64];
-    const char *words[YK_CLI_OPTIONS + 1], *near;
-    char name[64];
+    const char *words[YK_CLI_OPTIONS + 1];
     size_t count = 0;
-    snprintf(name, sizeof name, "%.*s", (int)n, arg);
-    for (char *p = name; *p; p++)
-        *p = *p == '_' ? '-' : *p;
     for (size_t i = 0; i < c->n_options && count < YK_CLI_OPTIONS; i++) {
         if (is_refused(&c->options[i]))
             continue;
@@ -339,14 +387,59 @@ static int refuse_unknown(const yk__cli_command *c, const char *arg, size_t n, b
         count++;
     }
     words[count++] = "help";
-    near = yk__nearest_word(name, words, count);
-    count = near ? (size_t)yk__cli_find(c, near, strlen(near)) : 0;
-    *valued = near && count < c->n_options && c->options[count].arg;
-    if (near)
-        return yk__cli_usage(c, "unknown option --%s: did you mean --%s? (yoke%c%s --help lists all)", name, near,
-                             name_separator(c), c->name);
-    return yk__cli_usage(c, "unknown option --%s: no option is called nearly so (yoke%c%s --help lists all)", name, name_separator(c),
-                         c->name);
+    meant m = {.name = yk__nearest_word(given, words, count), .option = -1};
+    if (m.name)
+        m.option = yk__cli_find(c, m.name, strlen(m.name));
+    return m;
+}
+
+/* Our name in full; one that differs by a letter at its end; else one with the same words; else one with nearly the same letters. */
+static meant meant_by(const yk__cli_command *c, const char *given)
+{
+    const size_t n = strlen(given);
+    const int k = yk__cli_find(c, given, n);
+    const meant near = meant_by_letters(c, given), words = meant_by_words(c, given);
+    const size_t length = near.name ? strlen(near.name) : 0;
+    if (k >= 0)
+        return (meant){.name = given, .option = k};
+    if (near.name && (length == n + 1 || n == length + 1) && !strncmp(given, near.name, n < length ? n : length))
+        return near;
+    return words.name ? words : near;
+}
+
+/* *valued: the option that was probably meant takes a value. */
+static int refuse_unknown(const yk__cli_command *c, const char *arg, size_t n, bool *valued)
+{
+    char name[64], list[64];
+    snprintf(name, sizeof name, "%.*s", (int)n, arg);
+    for (char *p = name; *p; p++)
+        *p = *p == '_' ? '-' : *p;
+    snprintf(list, sizeof list, " (yoke%c%s --help lists all)", name_separator(c), c->name);
+    const char *dot = strrchr(name, '.'); /* a group of Lightning's or Hydra's options */
+    const meant m = meant_by(c, dot ? dot + 1 : name);
+    const yk__cli_option *o = m.option < 0 ? NULL : &c->options[m.option];
+    *valued = o && yk__cli_takes_value(o);
+    if (!m.name)
+        return yk__cli_usage(c, "unknown option --%s: no option is called nearly so%s", name, list);
+    if (o && is_refused(o))
+        return yk__cli_usage(c, "unknown option --%s: as of --%.*s, %s", name, (int)strcspn(m.name, "|"), m.name, o->help);
+    if (m.ours)
+        return yk__cli_usage(c, "unknown option --%s: did you mean --%.*s, here --%s?%s", name, (int)strcspn(m.name, "|"), m.name, m.ours,
+                             list);
+    return yk__cli_usage(c, "unknown option --%s: did you mean --%.*s?%s", name, (int)strcspn(m.name, "|"), m.name, list);
+}
+
+/* One dash before a name. */
+static void refuse_short(const yk__cli_command *c, const char *arg)
+{
+    const size_t n = strcspn(arg + 1, "=");
+    bool known = yk__cli_find(c, arg + 1, n) >= 0;
+    for (size_t i = 0; i < c->n_spellings && n > 1; i++)
+        known = known || yk__cli_is_named(c->spellings[i].name, arg + 1, n);
+    if (known)
+        yk__cli_usage(c, "unknown option %s: options begin with --: did you mean -%.*s?", arg, (int)n + 1, arg);
+    else
+        yk__cli_usage(c, "unknown option %s: options begin with -- (yoke%c%s --help lists all)", arg, name_separator(c), c->name);
 }
 
 /* Skips the value of an option that is not accepted, so that reading can continue: the next argument, if it can be nothing else. */
@@ -435,6 +528,13 @@ static void take_presets(const yk__cli_command *c, yk__cli *cli)
     }
 }
 
+/* True for a file's name of a kind that --config-file takes. */
+static bool names_settings(const yk__cli_command *c, const char *argument)
+{
+    const char *dot = strrchr(argument, '.');
+    return dot && yk__cli_find(c, "config-file", 11) >= 0 && (!strcmp(dot, ".yaml") || !strcmp(dot, ".yml") || !strcmp(dot, ".json"));
+}
+
 /* The positional arguments, once all are known. -1: fine. */
 static int check_positional(const yk__cli_command *c, yk__cli *cli)
 {
@@ -442,6 +542,8 @@ static int check_positional(const yk__cli_command *c, yk__cli *cli)
         return YK_EXIT_USAGE;
     if (cli->n_positional < c->least)
         return yk__cli_usage(c, "an argument is missing; usage: yoke%c%s %s", name_separator(c), c->name, c->usage);
+    if (c->most >= 0 && cli->n_positional > c->most && names_settings(c, cli->positional[c->most]))
+        return yk__cli_usage(c, "unexpected argument \"%s\": a file of settings stands behind --config-file", cli->positional[c->most]);
     if (c->most >= 0 && cli->n_positional > c->most)
         return yk__cli_usage(c, "unexpected argument \"%s\"; usage: yoke%c%s %s", cli->positional[c->most], name_separator(c),
                              c->name, c->usage);
@@ -468,7 +570,7 @@ int yk__cli_parse(const yk__cli_command *c, int argc, char **argv, yk__cli *cli)
         else if (!strcmp(a, "--"))
             only_positional = true;
         else if (a[1] != '-') {
-            yk__cli_usage(c, "unknown option %s: options begin with -- (yoke%c%s --help lists all)", a, name_separator(c), c->name);
+            refuse_short(c, a);
             cli->wrong = true;
         } else if (parse_option(c, argc, argv, &i, cli) >= 0)
             cli->wrong = true;

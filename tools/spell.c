@@ -2,6 +2,7 @@
 /* Respells arguments by a command's rows. Changed values share one block, sized for the largest results. */
 #include "tools/spell.h"
 
+#include <dirent.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,26 @@ const char *yk__spell_precision(const char *given, char *space, size_t size)
     const int k = yk__word_find(YK__PRECISION_WORDS, given, strlen(given));
     snprintf(space, size, "%s", yk__word_text(YK__PRECISION_WORDS, k < 0 ? YK__PRECISIONS : k).text);
     return k < 0 ? NULL : space;
+}
+
+/* Lightning's words. Its "-true" formats but that of 32 bits hold the weights in 16 bits, and stay unknown. */
+const char *yk__spell_mixed(const char *given, char *space, size_t size)
+{
+    static const char *const words[] = {"32", "fp32", "32-true", "fp32", "16-mixed", "fp16", "bf16-mixed", "bf16", "16", "fp16"};
+    (void)space;
+    (void)size;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i += 2)
+        if (!strcasecmp(given, words[i]))
+            return words[i + 1];
+    return given;
+}
+
+const char *yk__spell_half(const char *given, char *space, size_t size)
+{
+    (void)given;
+    (void)space;
+    (void)size;
+    return "fp16";
 }
 
 const char *yk__spell_device(const char *given, char *space, size_t size)
@@ -46,6 +67,26 @@ static bool has_kind(const char *spec)
     return n && spec[n] == ':';
 }
 
+/* The kind of the images in a folder, by its files' names; NULL if they say none. */
+static const char *folder_kind(const char *given, size_t length)
+{
+    char path[4096];
+    const char *kind = NULL;
+    snprintf(path, sizeof path, "%.*s", (int)length, given);
+    DIR *d = opendir(path);
+    for (struct dirent *entry; d && !kind && (entry = readdir(d));) {
+        const char *dot = strrchr(entry->d_name, '.');
+        if (strstr(entry->d_name, "idx3-ubyte"))
+            kind = "idx";
+        else if (dot && (!strcmp(dot, ".bin") || !strcmp(dot, ".gz")) &&
+                 (!strncmp(entry->d_name, "data_batch_", 11) || strstr(entry->d_name, "cifar")))
+            kind = "cifar10";
+    }
+    if (d)
+        closedir(d);
+    return kind;
+}
+
 const char *yk__spell_data(const char *given, char *space, size_t size)
 {
     static const struct {
@@ -64,7 +105,10 @@ const char *yk__spell_data(const char *given, char *space, size_t size)
         snprintf(space, size, "%s:%.*s%s%s", kinds[i].kind, (int)n, given, keys, given + n);
         return space;
     }
-    return given; /* the reader lists the kinds */
+    const char *kind = folder_kind(given, n);
+    if (kind)
+        snprintf(space, size, "%s:%s", kind, given);
+    return kind ? space : given; /* the reader lists the kinds */
 }
 
 const char *yk__spell_percent(const char *given, char *space, size_t size)

@@ -16,6 +16,8 @@ char **yk__spell(const yk__cli_command *command, int *argc, char **argv);
 /* Maps for the rows; each returns the value for our option, in space or not; yk__spell_nothing: the option is left out; NULL: no map. */
 extern const char yk__spell_nothing[];
 const char *yk__spell_precision(const char *given, char *space, size_t size); /* bfloat16, torch.float32, no */
+const char *yk__spell_mixed(const char *given, char *space, size_t size);     /* 16-mixed: fp16; another word as it is */
+const char *yk__spell_half(const char *given, char *space, size_t size);      /* a switch for fp16 */
 const char *yk__spell_device(const char *given, char *space, size_t size);    /* cuda:1; gpu: auto */
 const char *yk__spell_cpu(const char *given, char *space, size_t size);       /* a switch for the CPU alone */
 const char *yk__spell_data(const char *given, char *space, size_t size);      /* FILE.csv: csv:FILE.csv */

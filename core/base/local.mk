@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 libyokecore_la_SOURCES += core/base/advance.c core/base/advance.h core/base/byte_order.c core/base/byte_order.h core/base/cgroup.c \
+	core/base/absent.c core/base/absent.h \
 	core/base/cgroup.h core/base/clock.h core/base/convert.c core/base/convert.h core/base/error.c core/base/error.h \
 	core/base/crc32c.c core/base/crc32c.h core/coll/exact.c core/coll/exact.h core/base/foreign_variables.c \
 	core/base/foreign_variables.h core/base/guest.c \

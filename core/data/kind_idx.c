@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* idx:DIR: MNIST's four files (core/read/idx.h). */
+#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "core/base/mem.h"
 #include "core/data/images.h"
+#include "core/io/folder.h"
 #include "core/read/idx.h"
 
 /* The first existing file of DIR/PREFIX-WHAT-idxN-ubyte, the same with .gz, and each with '.' before "idx" (names by some unpackers).
@@ -81,12 +84,38 @@ static yk_status read_pair(yk__dataset *set, const yk__spec *spec, const char *p
     return st;
 }
 
+/* A folder without any of MNIST's files, `name` first, is of another kind. An absent folder or file is the reader's error. */
+static yk_status folder_check(const char *dir, const char *name, yk_error *err)
+{
+    bool idx = false, cifar = false, pictures = false;
+    DIR *d = opendir(dir);
+    struct dirent *entry;
+    yk_error cut = YK_ERROR_INIT;
+    if (!d)
+        return YK_OK;
+    while ((entry = yk__folder_next(d, dir, &cut))) {
+        const char *dot = strrchr(entry->d_name, '.');
+        idx = idx || strstr(entry->d_name, "-ubyte");
+        cifar = cifar || (dot && !strcmp(dot, ".bin")) || strstr(entry->d_name, ".bin.gz");
+        pictures = pictures || entry->d_type == DT_DIR || (dot && (!strcasecmp(dot, ".png") || !strcasecmp(dot, ".jpg")));
+    }
+    closedir(d);
+    if (idx)
+        return YK_OK;
+    return yk__fail(err, YK_E_ARG, "%s: expected MNIST's files, %s[.gz]: this folder has none%s", dir, name,
+                    cifar ? "; cifar10:DIR reads *.bin files"
+                    : pictures ? "; folders of pictures are not read: write them into such a file, as docs/data.md says"
+                               : "");
+}
+
 static yk_status open_idx(yk__dataset *set, const yk__spec *spec, const yk__dataset_options *options, yk_error *err)
 {
     const char *prefix = options->eval && !yk__spec_get(spec, "holdout") ? "t10k" : "train";
     char *pixels = idx_path(spec->path, prefix, "images"), *labels = idx_path(spec->path, prefix, "labels");
-    yk_status st = pixels && labels ? read_pair(set, spec, pixels, labels, err)
+    yk_status st = pixels && labels ? folder_check(spec->path, strrchr(pixels, '/') + 1, err)
                                     : yk__fail_mem(err, strlen(spec->path), "a path");
+    if (!st)
+        st = read_pair(set, spec, pixels, labels, err);
     yk__free(pixels);
     yk__free(labels);
     return st;

@@ -215,6 +215,24 @@ static bool is_scarce(int reason)
     return reason == EAGAIN || reason == ENOMEM || reason == EMFILE || reason == ENFILE || reason == EIO || reason == ETXTBSY;
 }
 
+/* The remedy for a program that cannot be run: a name without '/' is looked for in PATH alone, and a script is no program by itself. */
+static void exec_advise(const char *program, int reason, char *text, size_t size)
+{
+    const char *dot = strrchr(program, '.');
+    const char *by = !dot ? NULL : !strcmp(dot, ".py") ? "python3" : !strcmp(dot, ".sh") ? "sh" : NULL;
+    *text = 0;
+    if ((reason != ENOENT && reason != EACCES && reason != ENOEXEC) || access(program, F_OK))
+        return;
+    if (by)
+        snprintf(text, size, ": name the program that runs it: %s %s", by, program);
+    else if (reason == ENOENT && !strchr(program, '/'))
+        snprintf(text, size, " in PATH: ./%s is the file of this folder", program);
+    else if (reason == EACCES)
+        snprintf(text, size, ": expected a program, a file that may be executed (chmod +x)");
+    else
+        snprintf(text, size, ": its interpreter (its first line, #!..) is not there, or it is a program of another machine");
+}
+
 static yk_status fork_rank(yk__launcher *launcher, uint32_t rank, char **env, const int *output, yk_error *err)
 {
     const pid_t parent = getpid();
@@ -230,9 +248,12 @@ static yk_status fork_rank(yk__launcher *launcher, uint32_t rank, char **env, co
     if (pid > 0)
         e = await_exec(launcher, rank, pid, report[0]);
     close(report[0]);
+    char advice[300] = "";
+    if (e && !launcher->function)
+        exec_advise(launcher->argv[0], e, advice, sizeof advice);
     if (e)
-        yk__fail(err, is_scarce(e) ? YK_E_IO : YK_E_ARG, "cannot start '%s' for rank %u: %s",
-                 launcher->function ? "a fork" : launcher->argv[0], rank_number(launcher, rank), strerror(e));
+        yk__fail(err, is_scarce(e) ? YK_E_IO : YK_E_ARG, "cannot start '%s' for rank %u: %s%s",
+                 launcher->function ? "a fork" : launcher->argv[0], rank_number(launcher, rank), strerror(e), advice);
     return err->status;
 }
 

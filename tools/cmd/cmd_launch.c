@@ -95,7 +95,7 @@ static const char *nodes_map(const char *given, char *space, size_t size)
 }
 
 static const yk__cli_spelling spellings[] = {
-    {"n|num-procs|np", "N", "num-processes", NULL, NULL, NULL},
+    {"n|num-procs|np|ranks", "N", "num-processes", NULL, NULL, NULL},
     {"nproc-per-node", "N", "nproc-per-node", per_node_map, NULL, NULL},
     {"num-machines", "N", "nnodes", NULL, NULL, NULL},
     {"machine-rank", "N", "node-rank", NULL, NULL, NULL},
@@ -110,6 +110,7 @@ static const yk__cli_spelling spellings[] = {
      "a line is printed where there is something to say, and hosts find each other by address"},
     {"nnodes", "N", "nnodes", nodes_map, "a number of hosts: ranks that come and go (MIN:MAX) there are none", NULL},
     {"no-local-rank", NULL, NULL, NULL, NULL, "no --local_rank is given to the program"},
+    {"m", NULL, "module", NULL, NULL, NULL},
     {"no-python", NULL, NULL, NULL, NULL, "the program is run as it is named"},
 };
 

@@ -17,6 +17,8 @@ static const yk__cli_option options[] = {
     {"only", "TEXT", NULL, "only the cases whose name holds this", NULL},
     {"devices", "SPECS", "cpu", "the devices to test, one rank each; ! behind one: never excluded", "YOKE_DEVICES"},
     {"json", NULL, NULL, "one JSON object per case and a last one with the counts", NULL},
+    {"from|data|eval-data|model|test-file", YK_REFUSED, "VALUE", "yoke eval evaluates a model on data, this command tests the machine",
+     NULL},
 };
 
 static const yk__cli_command command = {

@@ -10,20 +10,62 @@
 
 #define TRAIN_REFUSED(name, why) {name, YK_REFUSED, NULL, why, NULL}
 
+/* Options of Lightning, timm, torchvision's references, fairseq and Megatron. */
+#define TRAIN_REFUSED_ELSEWHERE                                                                                              \
+    TRAIN_REFUSED("accelerator|gpus|gpu|n-gpu|num-gpus|gpu-ids", "--devices names the devices, one rank each: cuda:0, cuda:*, auto"), \
+        TRAIN_REFUSED("strategy", "ranks divide the rows of a batch; --shard divides the optimizer, gradients or parameters"), \
+        TRAIN_REFUSED("world-size|rank|num-nodes|distributed-world-size|distributed-rank|distributed-init-method|dist-url|"  \
+                      "dist-backend|init-method|parallel-mode|master-addr|master-port",                                      \
+                      "ranks find each other by their launcher: yoke launch --hosts, srun, mpirun or torchrun"),             \
+        TRAIN_REFUSED("global-batch-size",                                                                                   \
+                      "--global-batch counts the rows of a micro batch over all ranks, --gradient-accumulation-steps those"), \
+        TRAIN_REFUSED("warmup-epochs|lr-warmup-epochs|lr-warmup-fraction",                                                   \
+                      "--warmup-steps counts steps, --warmup-ratio is a part of all steps"),                                 \
+        TRAIN_REFUSED("min-lr|warmup-lr|warmup-init-lr|lr-step-size|lr-gamma|lr-decay-iters|decay-epochs|decay-rate|"        \
+                      "decay-milestones|cooldown-epochs|end-learning-rate",                                                  \
+                      "--lr-scheduler-kwargs sets a schedule: min_lr=1e-5, step_size=30"),                                   \
+        TRAIN_REFUSED("adam-betas|betas|opt-betas", "--adam-beta1 and --adam-beta2 set them"),                               \
+        TRAIN_REFUSED("save-interval|save-freq|checkpoint-interval|checkpoint-freq|eval-interval|eval-freq|val-check-interval|" \
+                      "check-val-every-n-epoch",                                                                             \
+                      "--save-steps and --eval-steps count steps, --save-strategy epoch and --eval-strategy epoch epochs"),  \
+        TRAIN_REFUSED("limit-train-batches|overfit-batches|fast-dev-run|limit-val-batches|eval-iters",                       \
+                      "--max-steps, --max-train-samples and --max-eval-samples shorten a run"),                              \
+        TRAIN_REFUSED("keep-last-epochs|keep-best-checkpoints|checkpoint-hist", "--save-total-limit keeps the newest checkpoints"), \
+        TRAIN_REFUSED("load|checkpoint-dir|load-checkpoint|initial-checkpoint|finetune-from-model",                          \
+                      "--from opens a model's folder, --resume-from-checkpoint goes on with a run"),                         \
+        TRAIN_REFUSED("save", "--output-dir is the folder, --save-steps says how often"),                                    \
+        TRAIN_REFUSED("pretrained", "nothing is downloaded: --from opens a folder or a safetensors file with weights"),      \
+        TRAIN_REFUSED("test-only|eval-only|evaluate", "yoke eval evaluates, yoke predict names classes"),                    \
+        TRAIN_REFUSED("task|criterion", "--model with --data says it: gpt2 continues text, bert and ResNets name classes"),  \
+        TRAIN_REFUSED("max-tokens|batch-size-tokens",                                                                        \
+                      "a batch is counted in rows: --per-device-train-batch-size; --max-length bounds a row"),               \
+        TRAIN_REFUSED("num-layers|hidden-size|num-attention-heads|ffn-hidden-size|max-position-embeddings|n-layer|n-embd|"   \
+                      "n-head|num-hidden-layers|vocab-size|dropout|attention-dropout|hidden-dropout|drop|drop-path",         \
+                      "--model-config sets the model: n_layer=4,n_embd=128; a wrong key lists all"),                         \
+        TRAIN_REFUSED("mixup|cutmix|mixup-alpha|cutmix-alpha|auto-augment|aa|reprob|random-erase|color-jitter|hflip|vflip|"  \
+                      "scale|ratio|crop-pct|train-crop-size|val-crop-size|val-resize-size|interpolation|ra-sampler|"         \
+                      "img-size|image-size|input-size",                                                                      \
+                      "pictures are trained as the file holds them, at its size"),                                           \
+        TRAIN_REFUSED("model-ema|model-ema-decay|ema|ema-decay|swa", "no average of weights over steps is kept"),            \
+        TRAIN_REFUSED("beta|ref-model|reward-model|max-prompt-length|max-completion-length|num-generations|loss-type",       \
+                      "there is no training by preferences or rewards: a model learns labels or running text")
+
 #define TRAIN_REFUSED_OPTIONS                                                                                                 \
     TRAIN_REFUSED("fsdp-min-num-params|fsdp-transformer-layer-cls-to-wrap",                                                   \
                       "units are buckets of parameters (YOKE_BUCKET_BYTES): leave it out"),                                   \
         TRAIN_REFUSED("ddp-backend",                                                                                          \
                       "ranks meet in shared memory, and over TCP between hosts; YOKE_TRANSPORT names another transport"),     \
-        TRAIN_REFUSED("mp-parameters", "each rank computes whole layers: --shard params puts their parameters in slices"),    \
+        TRAIN_REFUSED("mp-parameters|tensor-model-parallel-size|pipeline-model-parallel-size|tensor-parallel-size|"          \
+                      "pipeline-parallel-size|context-parallel-size|tp-size|pp-size|cp-size|sequence-parallel",              \
+                      "each rank computes whole layers: --shard params puts their parameters in slices"),                    \
         TRAIN_REFUSED("ray-scope", "no settings are searched for: start a run for each"),                                     \
         TRAIN_REFUSED("use-mps-device|tpu-num-cores", "name the devices: --devices cpu"),                                     \
         TRAIN_REFUSED("torch-compile|torch-compile-backend|torch-compile-mode|torchdynamo|jit-mode-eval|use-ipex|"            \
-                      "use-liger-kernel|liger-kernel-config",                                                                 \
+                      "use-liger-kernel|liger-kernel-config|compile|torchscript|channels-last",                              \
                       "there is no switch: every step is traced, fused and planned before it runs"),                          \
         TRAIN_REFUSED("per-gpu-train-batch-size|per-gpu-eval-batch-size",                                                     \
                       "they are called --per-device-.. here as there"),                                                       \
-        TRAIN_REFUSED("half-precision-backend|fp16-backend|fp16-opt-level",                                                   \
+        TRAIN_REFUSED("half-precision-backend|fp16-backend|fp16-opt-level|amp-level|amp-impl|amp-dtype|apex-amp",            \
                       "there is one kind of mixed precision: --precision"),                                                   \
         TRAIN_REFUSED("config-name",                                                                                          \
                       "--model NAME with --model-config makes a new model, --from DIR opens a folder with its weights"),      \
@@ -58,7 +100,8 @@
         TRAIN_REFUSED("push-to-hub|hub-model-id|hub-strategy|hub-token|hub-private-repo|hub-always-push|"                     \
                       "hub-revision|push-to-hub-model-id|push-to-hub-organization|push-to-hub-token",                         \
                       "nothing is uploaded: give --output-dir to hf upload afterwards"),                                      \
-        TRAIN_REFUSED("zero-stage|offload-optimizer-device|offload-param-device",                                             \
+        TRAIN_REFUSED("zero-stage|offload-optimizer-device|offload-param-device|zero3-init-flag|zero3-save-16bit-model|"     \
+                      "deepspeed-multinode-launcher",                                                                        \
                       "--shard state, gradients or params is stage 1, 2 or 3; --offload state=host is for the optimizer"),     \
         TRAIN_REFUSED("task-name|dataset-name|dataset-config-name|dataset|dataset-dir",                                       \
                       "nothing is downloaded: save the data to a file, and name it, --data csv:FILE or jsonl:FILE"),          \
@@ -77,14 +120,15 @@
                       "bert with text:FILE masks single tokens: --mlm-probability"),                                          \
         TRAIN_REFUSED("plot-loss",                                                                                            \
                       "--report-to tensorboard or csv writes the curves to files"),                                           \
-        TRAIN_REFUSED("eos-token|pad-token|add-tokens|add-special-tokens",                                                    \
+        TRAIN_REFUSED("eos-token|pad-token|add-tokens|add-special-tokens|special-tokens|vocab-file|merge-file",              \
                       "the folder of the tokenizer names its tokens"),                                                        \
         TRAIN_REFUSED("datasets",                                                                                             \
                       "--data names one file: csv:FILE, jsonl:FILE or text:FILE"),                                            \
         TRAIN_REFUSED("text-column-name|text-field|dataset-text-field|label-column-name|text-column-names",                   \
                       "--data names the columns: csv:FILE,text=COLUMN,label=COLUMN"),                                         \
         TRAIN_REFUSED("use-peft|use-lora|use-dora|use-rslora|lora-r|lora-rank|lora-alpha|lora-dropout|lora-target-modules|"              \
-                      "lora-target|lora-modules-to-save|lora-task-type|finetuning-type|adapter|peft-type",                    \
+                      "lora-target|lora-target-linear|lora-model-dir|lora-modules-to-save|lora-task-type|finetuning-type|"   \
+                      "adapter|peft-type",                                                                                   \
                       "there are no adapters: all parameters of a model are trained"),                                        \
         TRAIN_REFUSED("load-in-4bit|load-in-8bit|quantization-bit|quantization-method|bnb-4bit-quant-type|"                   \
                       "use-bnb-nested-quant",                                                                                 \
@@ -92,11 +136,13 @@
         TRAIN_REFUSED("stage|template|packing|neat-packing|sample-packing|chat-template-path|"                     \
                       "assistant-only-loss|completion-only-loss",                                                             \
                       "there are no stages or templates of chats: --model gpt2 with text:FILE trains on running text"),       \
-        TRAIN_REFUSED("attn-implementation|flash-attn|trust-remote-code",                                                     \
+        TRAIN_REFUSED("attn-implementation|flash-attn|flash-attention|use-flash-attn|trust-remote-code",                     \
                       "there is no switch: attention is chosen by measurement, and never runs downloaded code"),                   \
         TRAIN_REFUSED("streaming|cache-dir|model-revision|token|use-auth-token",                                              \
                       "data and models are read from files, once, and nothing is cached or downloaded"),                      \
-        TRAIN_REFUSED("project|trackio-space-id|trackio-bucket-id|trackio-static-space-id",                                   \
-                      "--report-to writes files: none, jsonl, tensorboard, csv")
+        TRAIN_REFUSED("project|wandb-project|wandb-entity|wandb-name|wandb-run-id|use-wandb|"                                \
+                      "trackio-space-id|trackio-bucket-id|trackio-static-space-id",                                          \
+                      "--report-to writes files: none, jsonl, tensorboard, csv"),                                            \
+        TRAIN_REFUSED_ELSEWHERE
 
 #endif

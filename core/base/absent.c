@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Walks up a path to the deepest folder that is there, and looks for the name below it among that folder's entries. */
+#include "core/base/absent.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/base/nearest.h"
+
+enum { PATH_BYTES = 1024, NAME_BYTES = 64, ENTRIES = 512 }; /* a folder of more entries is searched in part */
+
+/* The nearest name of the folder's entries; "" if none is near. */
+static void near_find(const char *folder, const char *name, char near[NAME_BYTES])
+{
+    DIR *d = opendir(folder);
+    struct dirent *entry;
+    *near = 0;
+    for (int i = 0; d && i < ENTRIES && (entry = readdir(d)); i++) {
+        const char *both[2] = {entry->d_name, *near ? near : entry->d_name};
+        if (*entry->d_name == '.' || strlen(entry->d_name) >= NAME_BYTES)
+            continue;
+        const char *best = yk__nearest_word(name, both, 2);
+        if (best == entry->d_name)
+            snprintf(near, NAME_BYTES, "%s", entry->d_name);
+    }
+    if (d)
+        closedir(d);
+}
+
+/* A model's folder without config.json: names its newest checkpoint, which is one, if it has any. */
+static void model_advise(const char *folder, char *text, size_t size)
+{
+    static const char begin[] = "checkpoint-";
+    long newest = -1;
+    DIR *d = opendir(folder);
+    for (struct dirent *entry; d && (entry = readdir(d));) {
+        char *end;
+        const long n = strncmp(entry->d_name, begin, sizeof begin - 1) ? -1 : strtol(entry->d_name + sizeof begin - 1, &end, 10);
+        if (n > newest && !*end)
+            newest = n;
+    }
+    if (d)
+        closedir(d);
+    if (newest >= 0)
+        snprintf(text, size, " (no model was written there at a training's end: %.200s/checkpoint-%ld is one)", folder, newest);
+    else
+        snprintf(text, size, " (expected a folder with config.json and model.safetensors, as save_pretrained, hf download --local-dir and "
+                             "yoke train write it)");
+}
+
+/* " (FOLDER has no NAME: did you mean OTHER?)" in text; "" if nothing helps, as the file alone is missing and no name is near. */
+static void absent_advise(const char *path, char *text, size_t size)
+{
+    char folder[PATH_BYTES], near[NAME_BYTES], *slash, *name = folder;
+    struct stat st;
+    bool whole = true; /* the missing name is the path's last */
+    *text = 0;
+    if (strlen(path) >= sizeof folder)
+        return;
+    strcpy(folder, path);
+    for (;;) {
+        slash = strrchr(folder, '/');
+        name = slash ? slash + 1 : folder;
+        if (slash)
+            *slash = 0;
+        const char *above = !slash ? "." : slash == folder ? "/" : folder;
+        if (!*name && slash)
+            continue;
+        if (!stat(above, &st))
+            break;
+        if (!slash)
+            return;
+        whole = false;
+    }
+    if (!S_ISDIR(st.st_mode) || !*name)
+        return;
+    const char *above = !slash ? "." : slash == folder ? "/" : folder;
+    near_find(above, name, near);
+    if (whole && slash && !strcmp(name, "config.json"))
+        model_advise(above, text, size);
+    else if (*near)
+        snprintf(text, size, " (%.200s has no %.60s: did you mean %s?)", slash ? above : "this folder", name, near);
+    else if (!whole)
+        snprintf(text, size, " (%.200s has no folder %.60s)", slash ? above : "this folder", name);
+}
+
+yk_status yk__fail_open(yk_error *err, const char *path, int why)
+{
+    static const int names[] = {ENOENT, ENOTDIR, EISDIR, EACCES, EPERM, ELOOP, ENAMETOOLONG, EINVAL, ENXIO};
+    yk_status s = YK_E_IO;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (why == names[i])
+            s = YK_E_ARG;
+    char advice[400] = "";
+    if (why == ENOENT)
+        absent_advise(path, advice, sizeof advice);
+    return yk__fail(err, s, "%s: cannot be opened: %s%s", path, strerror(why), advice);
+}

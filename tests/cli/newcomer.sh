@@ -1,0 +1,77 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# A user's first hour: the message for what is typed wrong names the remedy: a near name of a missing path, the program of a script, the
+# kind of a folder, the option with the same words. The program of docs/data.md makes pictures into data that train.
+. "$YOKE_SOURCE/tests/cli/lib.sh"
+need_data fashion-mnist cifar10-part
+export YOKE_DEVICES=cpu:0
+small_images "$out/images"
+cd "$out" || exit 1
+
+says() { # says WORDS ARGUMENTS...: exit code 2, and a line has the words
+    words=$1
+    shift
+    "$yoke" "$@" >"$out/said" 2>&1 </dev/null
+    code=$?
+    cat "$out/said"
+    [ $code = 2 ] && grep -qF -e "$words" "$out/said"
+}
+absent() {
+    printf 'text,label\na,0\n' >dev.csv && mkdir -p run/checkpoint-20 bare || return 1
+    says "(this folder has no devv.csv: did you mean dev.csv?)" train --model bert --tokenizer bytes --data devv.csv --output-dir x &&
+        says "(this folder has no imagse: did you mean images?)" train --model mlp --data idx:imagse --output-dir x &&
+        says "(this folder has no folder distant)" train --model mlp --data idx:distant/away --output-dir x &&
+        says "(run has no checkpoint-2: did you mean checkpoint-20?)" train --model mlp --data idx:images --output-dir run \
+            --resume-from-checkpoint run/checkpoint-2 &&
+        says "(no model was written there at a training's end: run/checkpoint-20 is one)" eval --from run --data idx:images &&
+        says "(expected a folder with config.json and model.safetensors" eval --from bare --data idx:images
+}
+ok "a path that is not there: the part that is missing, and a near name" absent
+scripts() {
+    printf 'print(1)\n' >train.py && printf 'data' >data.bin && printf '#!/nosuch/sh\n' >odd && chmod +x odd || return 1
+    says "name the program that runs it: python3 train.py" launch train.py --lr 3 &&
+        says "name the program that runs it: python3 ./train.py" launch ./train.py &&
+        says "in PATH: ./data.bin is the file of this folder" launch data.bin &&
+        says "expected a program, a file that may be executed (chmod +x)" launch ./data.bin &&
+        says "its interpreter (its first line, #!..) is not there" launch ./odd &&
+        says "a file of settings stands behind --config-file" train settings.yaml
+}
+ok "a script that is no program" scripts
+folders() {
+    mkdir -p photos/cats
+    "$yoke" train --model mlp --data images --max-steps 1 --output-dir by_kind >said 2>&1 || { cat said; return 1; }
+    "$yoke" train --model resnet20 --data "$data/cifar10-part" --max-train-samples 8 --max-eval-samples 8 --max-steps 1 \
+        --output-dir coloured >said 2>&1 || { cat said; return 1; }
+    says "this folder has none; cifar10:DIR reads *.bin files" train --model mlp --data "idx:$data/cifar10-part" --output-dir x &&
+        says "folders of pictures are not read" train --model resnet20 --data idx:photos --output-dir x
+}
+ok "the kind of a folder" folders
+words() {
+    says "--trainer.max-epochs: did you mean --max-epochs, here --num-train-epochs?" train --trainer.max_epochs 2 &&
+        says "--foo.max-steps: did you mean --max-steps?" train --foo.max_steps 2 &&
+        says "--hub-model: as of --hub-model-id, nothing is uploaded" train --hub_model x &&
+        says "--save-total: did you mean --save-total-limit?" train --save_total 3 &&
+        says "-lr: options begin with --: did you mean --lr?" train -lr 3 &&
+        says "--learning-rte: did you mean --learning-rate?" train --learning_rte 3
+}
+ok "an option with the same words" words
+pictures() { # Pillow's three calls by a stand-in: a file's first byte is the colour of all its pixels
+    mkdir -p PIL train/cat train/dog && cat >PIL/Image.py <<'P'
+class Picture:
+    def __init__(self, value): self.value = value
+    def convert(self, mode): assert mode == "RGB"; return self
+    def resize(self, size): self.size = size; return self
+    def split(self): return [self] * 3
+    def tobytes(self): return bytes([self.value]) * (self.size[0] * self.size[1])
+def open(path):
+    with path.open("rb") as f: return Picture(f.read(1)[0])
+P
+    touch PIL/__init__.py
+    for i in 1 2 3 4; do printf '\377' >train/cat/$i.png && printf 'a' >train/dog/$i.png || return 1; done
+    mkdir -p pixels && awk '/^```python/ {on = 1; next} /^```/ {on = 0} on' "$YOKE_SOURCE/docs/data.md" >pictures.py &&
+        PYTHONPATH=. python3 pictures.py train pixels/train && PYTHONPATH=. python3 pictures.py train pixels/t10k &&
+        "$yoke" train --model resnet20 --data idx:pixels,classes=2 --global-batch 4 --max-steps 2 --output-dir animals >said 2>&1 &&
+        "$yoke" predict --from animals --data idx:pixels,classes=2 >rows && [ "$(wc -l <rows)" = 8 ]
+}
+ok "a folder of pictures, by the program of docs/data.md" pictures
+plan
