@@ -3,6 +3,7 @@
 #include "core/base/absent.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,13 +47,14 @@ static void model_advise(const char *folder, char *text, size_t size)
     if (d)
         closedir(d);
     if (newest >= 0)
-        snprintf(text, size, " (no model was written there at a training's end: %s/checkpoint-%ld is one)", folder, newest);
+        snprintf(text, size, " (no model was written there at a training's end: %.200s/checkpoint-%ld is one)", folder, newest);
     else
         snprintf(text, size, " (expected a folder with config.json and model.safetensors, as save_pretrained, hf download --local-dir and "
                              "yoke train write it)");
 }
 
-void yk__absent_advise(const char *path, char *text, size_t size)
+/* " (FOLDER has no NAME: did you mean OTHER?)" in text; "" if nothing helps, as the file alone is missing and no name is near. */
+static void absent_advise(const char *path, char *text, size_t size)
 {
     char folder[PATH_BYTES], near[NAME_BYTES], *slash, *name = folder;
     struct stat st;
@@ -82,7 +84,20 @@ void yk__absent_advise(const char *path, char *text, size_t size)
     if (whole && slash && !strcmp(name, "config.json"))
         model_advise(above, text, size);
     else if (*near)
-        snprintf(text, size, " (%s has no %s: did you mean %s?)", slash ? above : "this folder", name, near);
+        snprintf(text, size, " (%.200s has no %.60s: did you mean %s?)", slash ? above : "this folder", name, near);
     else if (!whole)
-        snprintf(text, size, " (%s has no folder %s)", slash ? above : "this folder", name);
+        snprintf(text, size, " (%.200s has no folder %.60s)", slash ? above : "this folder", name);
+}
+
+yk_status yk__fail_open(yk_error *err, const char *path, int why)
+{
+    static const int names[] = {ENOENT, ENOTDIR, EISDIR, EACCES, EPERM, ELOOP, ENAMETOOLONG, EINVAL, ENXIO};
+    yk_status s = YK_E_IO;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (why == names[i])
+            s = YK_E_ARG;
+    char advice[400] = "";
+    if (why == ENOENT)
+        absent_advise(path, advice, sizeof advice);
+    return yk__fail(err, s, "%s: cannot be opened: %s%s", path, strerror(why), advice);
 }

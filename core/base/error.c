@@ -5,12 +5,9 @@
  */
 #include "core/base/error.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "core/base/absent.h"
 
 char *yk__printable(char *text)
 {
@@ -63,19 +60,6 @@ yk_status yk__fail_node(yk_error *err, uint32_t node)
 yk_status yk__fail_mem(yk_error *err, unsigned long long bytes, const char *what)
 {
     return yk__fail(err, YK_E_MEM, "out of memory (%llu bytes for %s)", bytes, what);
-}
-
-yk_status yk__fail_open(yk_error *err, const char *path, int why)
-{
-    static const int names[] = {ENOENT, ENOTDIR, EISDIR, EACCES, EPERM, ELOOP, ENAMETOOLONG, EINVAL, ENXIO};
-    yk_status s = YK_E_IO;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (why == names[i])
-            s = YK_E_ARG;
-    char advice[400] = "";
-    if (why == ENOENT)
-        yk__absent_advise(path, advice, sizeof advice);
-    return yk__fail(err, s, "%s: cannot be opened: %s%s", path, strerror(why), advice);
 }
 
 const char *yk__status_name(yk_status status)

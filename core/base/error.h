@@ -47,10 +47,6 @@ yk_status yk__fail_in(yk_error *err, const char *fmt, ...) YK_PRINTF(2, 3);
 /* "out of memory (N bytes for WHAT)". */
 yk_status yk__fail_mem(yk_error *err, unsigned long long bytes, const char *what);
 
-/* "PATH: cannot be opened: WHY" for an input and the errno of open(), and for an absent path a near name. YK_E_ARG if the file is absent
- * or this user may not read it, as another name would help; YK_E_IO for a failure of the machine. */
-yk_status yk__fail_open(yk_error *err, const char *path, int why);
-
 /* The name of a status, "YK_E_IO", and its meaning; never NULL, also for numbers out of range. */
 const char *yk__status_name(yk_status status);
 const char *yk__status_text(yk_status status);

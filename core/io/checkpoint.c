@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/absent.h"
 #include "core/base/advance.h"
 #include "core/base/hash.h"
 #include "core/base/log.h"

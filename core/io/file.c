@@ -17,6 +17,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "core/base/absent.h"
 #include "core/base/advance.h"
 #include "core/base/mem.h"
 

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/absent.h"
 #include "core/base/advance.h"
 #include "core/base/byte_order.h"
 #include "core/base/mem.h"

@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include "core/base/absent.h"
 #include "core/launch/hosts.h"
 
 #include <errno.h>

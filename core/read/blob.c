@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/absent.h"
 #include "core/base/advance.h"
 #include "core/base/mem.h"
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/absent.h"
 #include "core/base/mem.h"
 #include "core/io/folder.h"
 

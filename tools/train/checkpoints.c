@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/base/absent.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
 #include "core/base/word.h"

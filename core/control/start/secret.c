@@ -2,6 +2,7 @@
 /* Reads a secret. It checks the file that it opened, as the name may stand for another file a moment later. */
 #include "config.h"
 
+#include "core/base/absent.h"
 #include "core/control/start/secret.h"
 
 #include <errno.h>
