@@ -542,8 +542,8 @@ END_TEST
 
 /* ---- A whole program as text ---- */
 
-/* y = op(a) + b, with each value `shift` bytes behind the beginning of its slot, and the slots in the other order if turned. */
-static kit *sum_new(int op, uint64_t shift, bool turned)
+/* y = op(a) + b, with each value `shift` bytes behind the beginning of its slot, and the slots in the other order if reversed. */
+static kit *sum_new(int op, uint64_t shift, bool reversed)
 {
     kit *g = kit_new();
     const uint32_t a = KIT(g, YK_F32, 4, 6), b = KIT(g, YK_F32, 4, 6), t = KIT(g, YK_F32, 4, 6), y = KIT(g, YK_F32, 4, 6);
@@ -554,7 +554,7 @@ static kit *sum_new(int op, uint64_t shift, bool turned)
     for (uint32_t v = 0; v < g->g.n_value; v++) {
         g->value[v].offset += shift;
         g->slot[v].bytes += shift;
-        if (turned)
+        if (reversed)
             g->value[v].slot = g->g.n_slot - 1 - g->value[v].slot;
     }
     return g;
@@ -563,17 +563,17 @@ static kit *sum_new(int op, uint64_t shift, bool turned)
 /* Equal pieces of a network are compiled once (backends/pjrt): their text does not say where values lie. */
 START_TEST(text_has_neither_slots_nor_offsets)
 {
-    static const struct { int op; uint64_t shift; bool turned, equal; } cases[] = {
+    static const struct { int op; uint64_t shift; bool reversed, equal; } cases[] = {
         {YK_OP_EXP, 0, false, true}, {YK_OP_EXP, 256, false, true}, {YK_OP_EXP, 64, true, true}, {YK_OP_TANH, 0, false, false}};
     kit *k = sum_new(YK_OP_EXP, 0, false);
     hlo_lowered want, got;
     ck_assert_int_eq(hlo_lower(&host, "none", &k->g, false, &want), YK_OK);
     ck_assert(want.n_in == 2 && want.n_out == 1 && want.function.text.length > 100);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        kit *other = sum_new(cases[i].op, cases[i].shift, cases[i].turned);
+        kit *other = sum_new(cases[i].op, cases[i].shift, cases[i].reversed);
         ck_assert_int_eq(hlo_lower(&host, "none", &other->g, false, &got), YK_OK);
         ck_assert_uint_eq(got.out[0].offset, cases[i].shift); /* the ends say it */
-        ck_assert_uint_eq(got.out[0].slot, cases[i].turned ? 0 : 3);
+        ck_assert_uint_eq(got.out[0].slot, cases[i].reversed ? 0 : 3);
         const bool equal = got.function.text.length == want.function.text.length &&
                            !memcmp(got.function.text.data, want.function.text.data, want.function.text.length);
         ck_assert_msg(equal == cases[i].equal, "case %zu", i);
