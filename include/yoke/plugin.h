@@ -435,7 +435,7 @@ typedef struct yk_device_caps {
      * times as long, and for YOKE_STUCK_MS at least. 0: not known, so YOKE_STUCK_MS decides. Since minor 4. */
     uint64_t compile_ms;
     /* The device's part of a batch is to have a multiple of so many rows, as any other number of rows is a program more to compile; at most
-     * 65,536. The host keeps to it where rows and memory allow: ranks without a quantum take the rest. 0 or 1: any number. Since minor 5. */
+     * 65536. The host keeps to it where rows and memory allow; ranks without a quantum take the rest. 0 or 1: any number. Since minor 5. */
     uint64_t row_quantum;
 } yk_device_caps;
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "plugins/kit/hlo/function.h"
 #include "plugins/kit/kit_source.h"
 #include "tests/unit/kit/case.h"
 
@@ -539,6 +540,52 @@ START_TEST(test_without_memory)
 }
 END_TEST
 
+/* ---- A whole program as text ---- */
+
+/* y = op(a) + b, with each value `shift` bytes behind the beginning of its slot, and the slots in the other order if reversed. */
+static kit *sum_new(int op, uint64_t shift, bool reversed)
+{
+    kit *g = kit_new();
+    const uint32_t a = KIT(g, YK_F32, 4, 6), b = KIT(g, YK_F32, 4, 6), t = KIT(g, YK_F32, 4, 6), y = KIT(g, YK_F32, 4, 6);
+    kit_node(g, op, KIT_IDS(a), KIT_IDS(t), NULL, 0);
+    kit_node(g, YK_OP_ADD, KIT_IDS(t, b), KIT_IDS(y), NULL, 0);
+    g->value[a].flags = g->value[b].flags = YK_VALUE_INPUT;
+    g->value[y].flags = YK_VALUE_OUTPUT;
+    for (uint32_t v = 0; v < g->g.n_value; v++) {
+        g->value[v].offset += shift;
+        g->slot[v].bytes += shift;
+        if (reversed)
+            g->value[v].slot = g->g.n_slot - 1 - g->value[v].slot;
+    }
+    return g;
+}
+
+/* Equal pieces of a network are compiled once (backends/pjrt): their text does not say where values lie. */
+START_TEST(text_has_neither_slots_nor_offsets)
+{
+    static const struct { int op; uint64_t shift; bool reversed, equal; } cases[] = {
+        {YK_OP_EXP, 0, false, true}, {YK_OP_EXP, 256, false, true}, {YK_OP_EXP, 64, true, true}, {YK_OP_TANH, 0, false, false}};
+    kit *k = sum_new(YK_OP_EXP, 0, false);
+    hlo_lowered want, got;
+    ck_assert_int_eq(hlo_lower(&host, "none", &k->g, false, &want), YK_OK);
+    ck_assert(want.n_in == 2 && want.n_out == 1 && want.function.text.length > 100);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kit *other = sum_new(cases[i].op, cases[i].shift, cases[i].reversed);
+        ck_assert_int_eq(hlo_lower(&host, "none", &other->g, false, &got), YK_OK);
+        ck_assert_uint_eq(got.out[0].offset, cases[i].shift); /* the ends say it */
+        ck_assert_uint_eq(got.out[0].slot, cases[i].reversed ? 0 : 3);
+        const bool equal = got.function.text.length == want.function.text.length &&
+                           !memcmp(got.function.text.data, want.function.text.data, want.function.text.length);
+        ck_assert_msg(equal == cases[i].equal, "case %zu", i);
+        hlo_lowered_free(&host, &got);
+        kit_free(other);
+    }
+    hlo_lowered_free(&host, &want);
+    kit_free(k);
+    ck_assert_int_eq(live, 0);
+}
+END_TEST
+
 int main(void)
 {
     TCase *t = tcase_create("lowering");
@@ -548,6 +595,7 @@ int main(void)
     tcase_add_test(t, test_panels_fit_an_allocation);
     tcase_add_test(t, test_equal_kernels_are_one_unit);
     tcase_add_test(t, test_sources);
+    tcase_add_test(t, text_has_neither_slots_nor_offsets);
     tcase_add_test(t, test_elements);
     tcase_add_test(t, test_views_begin_in_their_slots);
     tcase_add_test(t, rows_are_added_in_the_same_groups_on_each_gpu);
