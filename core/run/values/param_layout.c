@@ -23,8 +23,8 @@ static yk_status drop_layout(yk__engine *e, yk_error *err)
                         "the first step");
     if (e->params.far) /* other ranks may still pull, and this call waits for none */
         return yk__fail(err, YK_E_UNSUPPORTED,
-                        "a parameter was added or frozen after the first program ran, where ranks read slices by messages: do it before, or "
-                        "keep all parameters on each host (yk_config.shard_within \"host\")");
+                        "a parameter was added or frozen after the first program ran, where ranks read slices by messages: do it before, "
+                        "or keep all parameters on each host (yk_config.shard_within \"host\")");
     if (yk__params_unflush(&e->params, err))
         return err->status;
     yk__cache_clear(&e->exec);
