@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pulls over messages: a rank reads slices in the memory of their owners, and no other rank takes part (docs/decisions/0082). Owners offer
+ * Pulls over messages: a rank reads slices in the memory of their owners, and no other rank takes part (docs/decisions/0084). Owners offer
  * slices and publish them all at once, in versions that all ranks count alike. A thread of the owner answers, whatever its program does.
  *
  * A rank that is ahead may ask for the next version: the owner answers once it has published. To ask for an older version, or for elements

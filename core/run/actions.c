@@ -98,23 +98,13 @@ static yk_status gather_wait(yk__exec *exec, yk__prog *p, const yk__action *a, y
     return exec->bucket_came ? exec->bucket_came(exec, a->target, err) : YK_OK;
 }
 
-/* Where a far slice's pull puts the bucket: a lane that the host sees, or the host's part of the lane. Nothing reads it any more when it
- * returns. */
-static yk_status lane_acquire(yk__exec *exec, yk__lane_buffer *lane, float **to, yk_error *err)
-{
-    *to = lane->host ? lane->host : (float *)(void *)exec->queue->dev->table->buffer_map(lane->buffer);
-    if (!*to)
-        return yk__fail(err, YK_E_INTERNAL, "%s does not show a lane of parameters to the host", exec->queue->dev->caps.name);
-    return lane->host ? yk__queue_wait(exec->queue, lane->point, err) : yk__queue_idle(exec->queue, err);
-}
-
+/* Commands so far may read a processor's lane, and its slices may be on their way. Another device's copy reads the lane's host memory. */
 static yk_status far_start(yk__exec *exec, yk__lane_buffer *lane, const yk__bucket *b, yk_error *err)
 {
-    float *to;
-    if (lane_acquire(exec, lane, &to, err))
+    if (yk__queue_wraps(exec->queue) ? yk__queue_idle(exec->queue, err) : yk__queue_wait(exec->queue, lane->point, err))
         return err->status;
     lane->begun_ns = yk__clock_ns();
-    return yk__far_begin(exec->params, b, (yk__range){0, b->layout.n}, to, &lane->pulling, err);
+    return yk__far_begin(exec->params, b, (yk__range){0, b->layout.n}, lane->host, &lane->pulling, err);
 }
 
 /* The bucket goes from the block for exchanges to its lane behind the commands so far, the last of which has read what the lane held. Far
@@ -147,7 +137,7 @@ static yk_status pull_wait(yk__exec *exec, yk__prog *p, const yk__action *a, yk_
     yk__tracer_span(exec->queue->tracer, YK__LANE_WIRE, "pull", pull->bucket, lane->begun_ns, yk__clock_ns());
     yk__tracer_span(exec->queue->tracer, YK__LANE_HOST, "wait", pull->bucket, begin, yk__clock_ns());
     exec->queue->exchanging += (double)(yk__clock_ns() - begin) * 1e-9;
-    if (!lane->host)
+    if (yk__queue_wraps(exec->queue))
         return YK_OK;
     if (yk__queue_put(exec->queue, lane->buffer, 0, lane->host, yk__bucket_bytes(b), err))
         return err->status;

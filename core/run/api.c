@@ -104,7 +104,7 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     yk__params_choose_way(&e->params);
     e->exec = (yk__exec){.queue = &e->queue, .exchange = &e->exchange, .params = &e->params, .first_action = c->action,
                          .cache_bytes = c->cache_bytes, .cache_most = c->cache_most ? c->cache_most : PLANS, .runs = 1};
-    e->exec.instance.pulls.has_host = e->params.far && !yk__queue_wraps(&e->queue);
+    e->exec.instance.pulls.far = e->params.far;
     e->updater =
         (yk__updater){.optim = {.exec = &e->exec, .params = &e->params}, .exec = &e->exec, .params = &e->params, .divisor = 1.0};
     if (e->host.dev)
@@ -140,6 +140,11 @@ bool yk__engine_lost(const yk__engine *e)
     return e && e->host.dev && e->host.dev->lost;
 }
 
+yk_status yk__engine_leave(yk__engine *e, yk_error *err)
+{
+    return e->params.far && e->params.laid_out ? yk__exchange_barrier(&e->exchange, err) : YK_OK;
+}
+
 void yk__engine_free(yk__engine *e)
 {
     yk_error err = YK_ERROR_INIT;
@@ -149,8 +154,6 @@ void yk__engine_free(yk__engine *e)
     if (!__atomic_load_n(e->queue.cancel, __ATOMIC_ACQUIRE)) { /* other ranks may still wait for values of this rank */
         yk__params_settle(&e->params, &err);
         yk__params_publish_late(&e->params, &err);
-        if (e->params.far && e->params.laid_out)
-            yk__exchange_barrier(&e->exchange, &err); /* or pull them */
     } else {
         yk__island_abort(&e->params.island);
     }
@@ -353,7 +356,7 @@ void yk__engine_stats_get(const yk__engine *e, yk__engine_stats *s)
                             : bytes[YK__STATE_BYTES] + yk__sums_bytes(&e->params) + yk__params_slice_bytes(&e->params),
         .kept_bytes = e->exec.kept_bytes,
         .shared_bytes = shared + yk__power_bytes(&e->params),
-        .host_bytes = e->host.queue.peak + own + yk__far_bytes(&e->params) + yk__instance_lane_bytes(&e->exec.instance),
+        .host_bytes = e->host.queue.peak + own + yk__far_bytes(&e->params) + yk__instance_lane_bytes(&e->exec.instance, &e->queue),
         .busy_seconds = e->queue.busy_seconds,
         .compiles = e->exec.compiles,
         .hits = e->exec.hits,

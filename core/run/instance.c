@@ -13,17 +13,32 @@
 #include "core/base/mem.h"
 #include "core/run/exec.h"
 
-/* Makes the host's part of a lane. The lane has grown, so the device is idle. A device that plans only only counts it. */
-static yk_status lane_host(yk__lane_buffer *lane, yk__queue *q, yk_error *err)
+static void lane_free(yk__lane_buffer *lane, yk__queue *q, yk__account account)
 {
-    if (q->dev->plans_only)
-        return YK_OK;
+    yk__queue_unbuffer(q, &lane->buffer, lane->bytes, account);
     yk__queue_unpin(q, &lane->pin);
     yk__free(lane->host);
-    lane->host = yk__malloc_aligned(lane->bytes, 4096);
-    if (!lane->host)
-        return yk__fail_mem(err, lane->bytes, "parameters on their way to a device");
-    yk__queue_pin(q, lane->host, lane->bytes, &lane->pin);
+    *lane = (yk__lane_buffer){0};
+}
+
+/* Makes a lane for far slices. A processor's lane is host memory; another device's has such memory beside it, which is only counted on a
+ * device that plans only. */
+static yk_status lane_host(yk__lane_buffer *lane, yk__queue *q, uint64_t bytes, yk__account account, yk_error *err)
+{
+    if (bytes <= lane->bytes || yk__queue_idle(q, err))
+        return err->status;
+    lane_free(lane, q, account);
+    if (yk__queue_wraps(q) || !q->dev->plans_only) {
+        lane->host = yk__malloc_aligned(bytes, 4096);
+        if (!lane->host)
+            return yk__fail_mem(err, bytes, "parameters on their way to a device");
+    }
+    if (yk__queue_wraps(q) ? yk__queue_wrap(q, lane->host, bytes, &lane->buffer, account, err)
+                           : yk__queue_buffer(q, bytes, &lane->buffer, account, err))
+        return err->status;
+    lane->bytes = bytes;
+    if (!yk__queue_wraps(q))
+        yk__queue_pin(q, lane->host, bytes, &lane->pin);
     return YK_OK;
 }
 
@@ -35,18 +50,18 @@ static yk_status lanes_reserve(yk__lane_set *set, yk__queue *q, const yk__lanes 
     for (; set->n < lanes->n; set->n++)
         set->lane[set->n] = (yk__lane_buffer){0};
     for (uint32_t i = 0; i < lanes->n; i++) {
-        const uint64_t was = set->lane[i].bytes;
-        if (yk__queue_reserve(q, &set->lane[i].buffer, &set->lane[i].bytes, lanes->bytes[i], account, err) ||
-            (set->has_host && set->lane[i].bytes > was && lane_host(&set->lane[i], q, err)))
+        yk__lane_buffer *lane = &set->lane[i];
+        if (set->far ? lane_host(lane, q, lanes->bytes[i], account, err)
+                     : yk__queue_reserve(q, &lane->buffer, &lane->bytes, lanes->bytes[i], account, err))
             return err->status;
     }
     return YK_OK;
 }
 
-uint64_t yk__instance_lane_bytes(const yk__instance *instance)
+uint64_t yk__instance_lane_bytes(const yk__instance *instance, const yk__queue *q)
 {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < instance->pulls.n && instance->pulls.has_host; i++)
+    for (uint32_t i = 0; i < instance->pulls.n && instance->pulls.far && !yk__queue_wraps(q); i++)
         bytes += instance->pulls.lane[i].bytes;
     return bytes;
 }
@@ -55,9 +70,7 @@ static void lanes_free(yk__lane_set *set, yk__queue *q, yk__account account)
 {
     for (uint32_t i = 0; i < set->n; i++) {
         yk__coll_pull_drop(&set->lane[i].pulling);
-        yk__queue_unpin(q, &set->lane[i].pin);
-        yk__free(set->lane[i].host);
-        yk__queue_unbuffer(q, &set->lane[i].buffer, set->lane[i].bytes, account);
+        lane_free(&set->lane[i], q, account);
     }
     yk__free(set->lane);
 }

@@ -37,16 +37,16 @@ typedef struct yk__reduction {
 typedef struct yk__lane_buffer {
     yk_buffer *buffer;
     uint64_t bytes;
-    /* Of pulls of far slices alone: */
+    /* For pulls of far slices alone: */
     yk__pulling *pulling; /* under way to the lane; NULL: none */
     int64_t begun_ns;     /* its begin, for traces */
-    float *host;          /* where they put the bucket for a device with memory of its own; NULL: in the lane */
-    yk_pin *pin;          /* of that memory */
-    uint64_t point;       /* the last copy from there */
+    float *host;          /* they put the bucket there: a processor's lane itself, or another device's source of a copy to the lane */
+    yk_pin *pin;          /* for that memory */
+    uint64_t point;       /* the last copy from there; 0: the lane itself, or no copy yet */
 } yk__lane_buffer;
 
 typedef struct yk__lane_set {
-    bool has_host; /* lanes have a part on the host */
+    bool far; /* pulls of far slices come to the lanes */
     yk__lane_buffer *lane;
     size_t cap;
     uint32_t n;
@@ -71,7 +71,7 @@ typedef struct yk__inputs {
 
 /* Makes the lanes of a plan. It waits for the device before it frees a buffer. */
 yk_status yk__instance_lanes(yk__instance *instance, yk__queue *q, const yk__plan *plan, yk_error *err);
-uint64_t yk__instance_lane_bytes(const yk__instance *instance); /* the lanes' parts on the host */
+uint64_t yk__instance_lane_bytes(const yk__instance *instance, const yk__queue *q); /* host memory beside the lanes */
 /* Makes room for a program's temporaries, inputs and results. */
 yk_status yk__instance_reserve(yk__instance *instance, yk__queue *q, const struct yk__prog *p, yk_error *err);
 /* Brings inputs to the buffer that the program reads. *staging: the area that the program itself reads, whose point its caller sets; else

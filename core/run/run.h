@@ -35,7 +35,7 @@ typedef struct yk__engine_config {
     bool scatters;           /* gradients are summed over ranks in backward, and each rank keeps its slices; equal on all ranks. A rank
                                 alone does it if its host updates */
     bool slices;             /* with it: a device with memory of its own keeps its slices of the parameters; equal on all ranks */
-    bool slices_by_host;     /* each host has all parameters; else over messages no host has them, and ranks pull them (values/far_slices.h) */
+    bool slices_by_host;     /* each host has all parameters; else over messages ranks pull them from their owners */
     bool pulls_stay;         /* and pulls a bucket once in a run, not for forward and backward */
     uint32_t pulls_ahead;    /* buckets that are pulled early; 0 over messages without slices_by_host: 1 */
     uint64_t keep_whole;     /* elements of a bucket up to which it stays whole */
@@ -58,6 +58,8 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
 void yk__engine_stop(yk__engine *e);
 /* Other ranks pull slices from this rank, which must take part in all steps. */
 bool yk__engine_is_pulled(const yk__engine *e);
+/* Returns once no rank pulls slices from this rank any more: before yk__engine_free, unless the job has failed. All ranks call it. */
+yk_status yk__engine_leave(yk__engine *e, yk_error *err);
 void yk__engine_free(yk__engine *e);
 bool yk__engine_lost(const yk__engine *e); /* its host device hangs, and may still use memory that it was given; e may be NULL */
 /* Sets the bytes of the device that this rank has: plans keep to them if recomputation can. Before the first run. */

@@ -127,8 +127,8 @@ typedef struct yk_config {
                                 steps. "host": each host has all parameters */
     bool gathered_stay;      /* with it: parameters that were brought for forward stay for backward (shard_grad_op) */
     uint32_t prefetch_units; /* with it: parts of the model that are brought early; 0: none, but 1 where ranks read slices by messages */
-    uint64_t keep_whole;     /* with it: a part of at most so many elements stays whole on each device, unless ranks read slices by messages;
-                                0: 100000 */
+    uint64_t keep_whole;     /* with it: a part of at most so many elements stays whole on each device, but not where ranks read slices by
+                                messages; 0: 100000 */
     const char *offload;     /* "state=host": the host's processor holds the optimizer's state of a rank whose device has memory of its own,
                                 and updates the rank's slices, with the bits of a processor. With shard "params" it has that rank's
                                 parameters, too. Other ranks stay as they are. NULL, "none": nothing. Equal on all ranks */

@@ -58,7 +58,8 @@ refused_by_messages() {
 }
 noted() { # an option without effect has its line
     # shellcheck disable=SC2086
-    YOKE_TRANSPORT=local train noted "cpu:0! cpu:0!" $mlp --shard params --keep-whole 5000 2>"$out/err" && grep -q "keep_whole 5000" "$out/err"
+    YOKE_TRANSPORT=local train noted "cpu:0! cpu:0!" $mlp --shard params --keep-whole 5000 2>"$out/err" &&
+        grep -q "keep_whole 5000" "$out/err"
 }
 
 # Two steps in one stage, two in the other: the bits of four in one.
@@ -130,7 +131,8 @@ more() {
         ok "fp16, with skipped steps" same "cuda:0! cuda:1!" $gpt2 --precision fp16 --loss-scaling init=1e7
         ok "units that stay for backward" same "cuda:0! cuda:1!" $gpt2 --precision bf16 -- --reshard-after-forward off
         ok "units that come early" same "cuda:0! cuda:1!" $gpt2 -- --prefetch-units 2
-        ok "by messages, each host with all parameters, in bf16" by_messages local "cuda:0! cuda:1!" $gpt2 --precision bf16 -- --shard-within host
+        ok "by messages, each host with all parameters, in bf16" by_messages local "cuda:0! cuda:1!" $gpt2 --precision bf16 \
+            -- --shard-within host
         ok "by messages, bert" by_messages sock "cpu:0! cuda:0!" $bert
         ok "by messages, resnet20 in bf16" by_messages local "cuda:0! cpu:0!" $resnet --precision bf16
         ok "by messages, fp16, with skipped steps" by_messages local "cuda:0! cpu:0! cuda:1!" $gpt2 --precision fp16 --loss-scaling init=1e7

@@ -26,7 +26,7 @@ typedef struct numbers {
     uint32_t skipped;
     uint64_t hash;
     float grad; /* the last element of the table's gradient */
-    double alone; /* what rank 1 found by itself */
+    double here; /* what rank 1 found by itself */
     uint64_t grads, shared, state, host; /* bytes */
 } numbers;
 
@@ -100,7 +100,7 @@ static void train_all(yk_job *job, yk_opt *opt, const net *m, const char *mode, 
 }
 
 /* The loss of all rows on this rank, while the others do nothing. */
-static double loss_alone(yk_job *job, const net *m)
+static double loss_here(yk_job *job, const net *m)
 {
     static float table[WORDS * IN];
     int32_t word[ROWS], next[ROWS];
@@ -149,7 +149,7 @@ static int rank_main(const char *mode, const char *folder)
     done.shared = memory.shared;
     done.state = memory.state;
     done.host = memory.host;
-    done.alone = yk_rank(job) == 1 ? loss_alone(job, &m) : 0;
+    done.here = yk_rank(job) == 1 ? loss_here(job, &m) : 0;
     if (yk_ok(job))
         ranks_write(folder, mode, yk_rank(job), &done, sizeof done);
     return yk_close(job);
@@ -172,7 +172,7 @@ static numbers train_on(const char *devices, const char *transport, const char *
         ranks_read(mode, r, &other, sizeof other);
         ck_assert_msg(first.hash == other.hash && first.loss == other.loss && first.grad == other.grad, "%s: rank %u has other numbers",
                       mode, r);
-        first.alone = r == 1 ? other.alone : first.alone;
+        first.here = r == 1 ? other.here : first.here;
     }
     return first;
 }
@@ -268,7 +268,7 @@ START_TEST(slices_are_pulled_from_owners)
     const numbers b = train_on(OFFLOADING, transports[1], far);
     expect_same(&a, &b, names[_i]);
     ck_assert_uint_eq(a.hash, c.hash);
-    ck_assert_msg(a.alone == b.alone && a.alone == c.alone, "%s: alone %.17g and %.17g", names[_i], a.alone, b.alone);
+    ck_assert_msg(a.here == b.here && a.here == c.here, "%s: by one rank %.17g and %.17g", names[_i], a.here, b.here);
     ck_assert_msg(b.host > 0 && b.shared + 4 * WORDS * IN < a.shared, "%s: %llu bytes shared, %llu before", names[_i],
                   (unsigned long long)b.shared, (unsigned long long)a.shared);
     ranks_folder_remove();

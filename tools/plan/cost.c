@@ -38,9 +38,10 @@ cost_bound cost_bound_of(const cost_rank *r)
     return (cost_bound)best;
 }
 
-double cost_wire(double trained, uint32_t ranks, double micros, bool slices_gradients)
+double cost_wire(const work *w, uint32_t ranks, double micros, bool slices_gradients)
 {
-    return 4 * trained * ((slices_gradients ? micros : 1) + 1) * (ranks - 1) / ranks;
+    const double gradients = w->trained * (slices_gradients ? micros : 1), values = w->pulled > 0 ? w->pulled * micros : w->trained;
+    return 4 * (gradients + values) * (ranks - 1) / ranks;
 }
 
 /* Rows of a rank over an even share: in proportion to its speed, so that all ranks end together. */
@@ -66,7 +67,7 @@ double cost_step(const cost_case *c, cost_rank *rank)
         add_micro(t, &c->work[i], r->rows, c->micros * (d->ranks > 1 ? d->together : 1), r->part);
         r->part[COST_LAUNCH] += d->ranks > 1 ? d->step : t->step;
         r->part[COST_UPDATE] = (c->offloads && d->row[i].offload > 0 ? d->row[i].offload : t->update) * c->work[i].trained / d->ranks;
-        r->part[COST_EXCHANGE] = d->line * cost_wire(c->work[i].trained, d->ranks, c->micros, c->slices_gradients);
+        r->part[COST_EXCHANGE] = d->line * cost_wire(&c->work[i], d->ranks, c->micros, c->slices_gradients);
         slowest = fmax(slowest, cost_sum(r));
     }
     return slowest;

@@ -32,7 +32,7 @@ double cost_sum(const cost_rank *r);
 cost_bound cost_bound_of(const cost_rank *r);
 /* Seconds of a rank's micro batch alone, and bytes that a rank sends in a step. */
 double cost_micro(const times *t, const work *w);
-double cost_wire(double trained, uint32_t ranks, double micros, bool slices_gradients);
+double cost_wire(const work *w, uint32_t ranks, double micros, bool slices_gradients);
 
 /* Times that explain measurements best: of n probes with seconds `s` and counts `a` (TIMES_FIELDS each), at least 0. The sum of squares of
  * relative errors is least. */

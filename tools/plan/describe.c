@@ -163,11 +163,11 @@ static yk_status measure_together(const describe_ask *ask, const char *on, devic
     const double big = err->status ? 0 : probe_run(ask, on, PROBE_UPDATE, rows, NULL, &w, err);
     if (err->status)
         return err->status;
-    d->line = fmax(0, (big - d->step - step_predict(d, &w)) / cost_wire(w.trained, d->ranks, 1, false));
+    d->line = fmax(0, (big - d->step - step_predict(d, &w)) / cost_wire(&w, d->ranks, 1, false));
     const double mixed = probe_run(ask, on, PROBE_MIX, rows * probes[PROBE_MIX].batch, NULL, &w, err);
     if (err->status)
         return err->status;
-    const double single = step_predict(d, &w), exchange = d->line * cost_wire(w.trained, d->ranks, 1, false);
+    const double single = step_predict(d, &w), exchange = d->line * cost_wire(&w, d->ranks, 1, false);
     d->together = fmax(1, (mixed - d->step - exchange) / single);
     return YK_OK;
 }

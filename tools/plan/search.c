@@ -216,7 +216,7 @@ static void time_read(const search *s, candidate *c, const json_t *o)
         c->work[i] = describe_work(json_object_get(json_array_get(ranks, first_rank(d, ranks, i, s->described)), "work"));
     const bool slices = strcmp(c->shard, "state") != 0, offloads = c->offloads || yk__cli_typed(s->cli, "offload");
     c->seconds = cost_step(&(cost_case){d, c->work, (double)c->micros, !shares || !strcmp(shares, "speed"), slices, offloads}, c->rank);
-    c->wire = cost_wire(c->work[0].trained, d->ranks, (double)c->micros, slices);
+    c->wire = cost_wire(&c->work[0], d->ranks, (double)c->micros, slices);
 }
 
 /* Plans without the limit in YOKE_MEMORY_LIMIT. */

@@ -9,7 +9,7 @@ const char *const work_names[WORK_FIELDS] = {
 #define X(name, unit) #name,
     WORK_TABLE(X)
 #undef X
-    "trained", "sliced"};
+    "trained", "sliced", "pulled"};
 
 static const yk_value *operand_of(const yk_graph *g, const yk_node *n, uint32_t i)
 {
@@ -119,6 +119,8 @@ static void see_plan(void *arg, const yk__plan *plan)
     work *best = arg, w = {0};
     for (uint32_t i = 0; i < plan->n_segment; i++)
         work_add(&w, &plan->segment[i].graph);
+    for (uint32_t i = 0; i < plan->n_action; i++)
+        w.pulled += plan->action[i].kind == YK__ACTION_PULL ? (double)plan->action[i].count : 0;
     if (operations_of(&w) > operations_of(best) || (operations_of(&w) == operations_of(best) && w.moved > best->moved))
         *best = w;
 }
@@ -133,6 +135,7 @@ work work_count(const yk_job *job)
     yk__engine_stats_get(job->engine, &s);
     w.trained = (double)s.trained_elements;
     w.sliced = (double)s.sliced_bytes;
+    w.pulled = yk__engine_is_pulled(job->engine) ? w.pulled : 0;
     return w;
 }
 

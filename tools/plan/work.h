@@ -23,6 +23,7 @@ typedef struct work {
 #undef X
     double trained; /* elements of all trained parameters */
     double sliced;  /* bytes of this rank that are in slices over the ranks */
+    double pulled;  /* elements of parameters that a micro batch pulls by messages; 0 if they are sent once a step */
 } work;
 
 enum { WORK_FIELDS = sizeof(work) / sizeof(double) };

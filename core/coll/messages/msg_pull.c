@@ -103,8 +103,9 @@ static yk_status message_test(yk__coll *coll, uint32_t peer, yk_tr_op **op, uint
     if (s)
         return yk__msg_fail(err, s, &error, coll);
     if (done && want != UINT64_MAX && got != want)
-        return yk__fail(err, YK_E_IO, "a message of a pull from %s to %s has %llu bytes: expected %llu", yk__control_name(coll->control, peer),
-                        yk__control_name(coll->control, coll->rank), (unsigned long long)got, (unsigned long long)want);
+        return yk__fail(err, YK_E_IO, "a message of a pull from %s to %s has %llu bytes: expected %llu",
+                        yk__control_name(coll->control, peer), yk__control_name(coll->control, coll->rank), (unsigned long long)got,
+                        (unsigned long long)want);
     return YK_OK;
 }
 
@@ -125,7 +126,8 @@ static yk_status flow_post(yk__coll *coll, flow *f, bool send, uint32_t peer, ui
 {
     while (f->posted < bytes && f->posted - f->done < WINDOW * CHUNK) {
         const uint64_t n = chunk_bytes(f->posted, bytes);
-        if (message_post(coll, send, peer, YK__MSG_TAG_ANSWER, bytes_range(mem + f->posted, n), &f->op[f->posted / CHUNK % WINDOW], err))
+        yk_tr_op **op = &f->op[f->posted / CHUNK % WINDOW];
+        if (message_post(coll, send, peer, YK__MSG_TAG_ANSWER, bytes_range(mem + f->posted, n), op, err))
             return err->status;
         f->posted += n;
     }
@@ -155,8 +157,8 @@ static void flow_cancel(yk__coll *coll, flow *f)
 
 static yk_status ask_refuse(const yk__coll *coll, uint32_t peer, const ask *a, const char *why, yk_error *err)
 {
-    return yk__fail(err, YK_E_INTERNAL, "%s asks %s in pull %llu for version %llu of bytes [%llu, %llu) of bucket %u: %s; the version here is "
-                    "%llu", yk__control_name(coll->control, peer), yk__control_name(coll->control, coll->rank),
+    return yk__fail(err, YK_E_INTERNAL, "%s asks %s in pull %llu for version %llu of bytes [%llu, %llu) of bucket %u: %s; the version "
+                    "here is %llu", yk__control_name(coll->control, peer), yk__control_name(coll->control, coll->rank),
                     (unsigned long long)a->number, (unsigned long long)a->version, (unsigned long long)a->at,
                     (unsigned long long)(a->at + a->bytes), a->key, why, (unsigned long long)coll->plane->pulls->version);
 }

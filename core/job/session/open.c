@@ -290,7 +290,8 @@ static void note_one_copy(const yk_job *job, const rank_info *all)
             return;
         snprintf(names + n, sizeof names - n, "%s%s", r ? ", " : "", r == 4 ? ".." : r > 4 ? "" : all[r].name);
     }
-    if (job->team.rank == 0 && job->team.world > 1 && job_stage(job).kind == YK__STAGE_PARAMS && !yk__engine_is_pulled(job->engine))
+    if (job->team.rank == 0 && job->team.world > 1 && job_stage(job).kind == YK__STAGE_PARAMS &&
+        !yk__engine_is_pulled(job->engine))
         yk__log(YK_LOG_WARN, "job", "shard \"params\": %s read one copy of the parameters of their host: nothing is left to slice between "
                 "them, and it does what \"gradients\" does", names);
 }
@@ -300,8 +301,8 @@ static void note_no_whole(const yk_job *job)
 {
     const uint64_t whole = job->config.keep_whole;
     if (job->team.rank == 0 && yk__engine_is_pulled(job->engine) && whole > 1 && whole != KEEP_WHOLE)
-        yk__log(YK_LOG_WARN, "job", "shard \"params\" over ranks that exchange messages: no part stays whole, keep_whole %llu has no effect",
-                (unsigned long long)whole);
+        yk__log(YK_LOG_WARN, "job", "shard \"params\" over ranks that exchange messages: no part stays whole, keep_whole %llu has no "
+                "effect", (unsigned long long)whole);
 }
 
 static yk_status exchange_infos(yk_job *job, bool capped, yk_error *err)
@@ -513,6 +514,11 @@ int yk_close(yk_job *job)
         yk_here(job->backward_file, job->backward_line);
         yk__job_failf(job, YK_E_ARG, "yk_backward was called %llu times and yk_step never, so nothing was trained: call "
                       "yk_step(optimizer) after each yk_backward", (unsigned long long)job->backwards);
+    }
+    if (yk_ok(job) && job->engine) {
+        yk_error err = YK_ERROR_INIT;
+        if (yk__engine_leave(job->engine, &err))
+            yk__job_fail(job, &err);
     }
     yk_status s = job->error.status;
     if (s && !yk__group_report(&job->error)) { /* a launched rank's error is reported once, by the launcher */

@@ -21,7 +21,11 @@ static yk_status drop_layout(yk__engine *e, yk_error *err)
         return yk__fail(err, YK_E_ARG,
                         "a parameter was added or frozen after the optimizer's state was made; do it before "
                         "the first step");
-    if (yk__params_unflush(&e->params, err) || (e->params.far && yk__exchange_barrier(&e->exchange, err))) /* others may still pull */
+    if (e->params.far) /* other ranks may still pull, and this call waits for none */
+        return yk__fail(err, YK_E_UNSUPPORTED,
+                        "a parameter was added or frozen after the first program ran, where ranks read slices by messages: do it before, "
+                        "or keep all parameters on each host (yk_config.shard_within \"host\")");
+    if (yk__params_unflush(&e->params, err))
         return err->status;
     yk__cache_clear(&e->exec);
     yk__compute_drop(&e->exec);

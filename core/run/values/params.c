@@ -274,7 +274,7 @@ yk_status yk__params_lay_out(yk__params *p, yk_error *err)
 
 void yk__params_drop_layout(yk__params *p)
 {
-    yk_error ignored = YK_ERROR_INIT; /* of a job that ends: what the answers read goes all the same */
+    yk_error ignored = YK_ERROR_INIT; /* the job ends then: memory that answers read goes all the same */
     yk__copies_close(p);
     yk__sums_cancel(p);
     if (p->laid_out)

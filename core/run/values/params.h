@@ -53,7 +53,7 @@ typedef struct yk__bucket {
     const yk__home *home;
     yk_buffer *values;   /* the home's; other code calls yk__params_bind */
     float *own;          /* far slices: this rank's slice, which other ranks pull; else NULL */
-    yk_pin *own_pin;     /* of that memory, on a device that copies it */
+    yk_pin *own_pin;     /* for that memory, on a device that copies it */
     uint64_t shared_at; /* elements of the trained buckets before it: its begin in the blocks for exchanges */
     yk_buffer *grad, *moment[YK__MOMENTS]; /* grad: of the whole bucket, or of this rank's slice (yk__grad_at) */
     float *sum;          /* gradients in slices: the window's sums of this rank's slice; else NULL */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Far slices in front of another way (values/far_slices.h): an update leaves each owner's new values in its own memory, from which other ranks
- * pull them. So nothing is gathered, and no rank has a block of all parameters.
+ * Far slices in front of another way (values/far_slices.h): an update leaves each owner's new values in its own memory, and other ranks
+ * pull them from there. So nothing is gathered, and no rank has a block of all parameters.
  */
 #include "core/run/ways/ways.h"
 
