@@ -254,7 +254,9 @@ yk_status yk__file_open(const char *path, enum yk__file_mode mode, yk__file **ou
     yk_status s = file_new(std ? "standard input" : path, &file, err);
     if (s)
         return s;
+    yk__act_begin(YK__ACT_FILE); /* opening a FIFO waits for its writer */
     file->fd = std ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC);
+    yk__act_end(YK__ACT_FILE);
     if (file->fd < 0 || fstat(file->fd, &st)) {
         s = yk__fail_open(err, file->path, errno);
         yk__file_close(file);

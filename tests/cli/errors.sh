@@ -297,4 +297,16 @@ ok "words that are no missing values, long fields, long words" words_count
 printf 'abcd' >"$out/few"
 ok "running text that is shorter than a window" refuses 2 "3 ids to train: expected at least 33" train --model gpt2 --model-config \
     n_layer=1,n_head=1,n_embd=8,n_positions=32 --data "text:$out/few,tokenizer=bytes" --seq-len 32 --max-steps 1 --output-dir "$out/no"
+# Each of them waited without a word, and one SIGTERM did not end it.
+fifos() {
+    mkfifo "$out/fifo" || return 1
+    set -- train --model gpt2 --model-config n_layer=1,n_head=1,n_embd=8,n_positions=32 --seq-len 32 --devices cpu:0 --max-steps 1 \
+        --global-batch 4 --eval-strategy no --no-do-eval --output-dir "$out/fo"
+    head -c 4000 /dev/zero | tr '\0' a >"$out/running"
+    timeout -s KILL 60 "$yoke" "$@" --data "text:$out/running,tokenizer=bytes" --log "$out/fifo" >"$out/err" 2>&1
+    grep -q "fifo: is a FIFO that no program reads" "$out/err" || { cat "$out/err"; return 1; }
+    YOKE_STUCK_MS=1500 timeout -s KILL 60 "$yoke" "$@" --data "text:$out/fifo,tokenizer=bytes" >"$out/err" 2>&1
+    [ $? -eq 1 ] && grep -q "no progress in reading or writing a file" "$out/err" || { cat "$out/err"; return 1; }
+}
+ok "a FIFO without another program, as log and as data" fifos
 plan

@@ -79,13 +79,23 @@ static bool lines_cut(const char *path, int64_t kept)
     return ok;
 }
 
+/* A FIFO that nobody reads is refused with ENXIO: its opening would wait for a reader, and the run with it, without a word. */
+static FILE *file_open(const char *path, bool again)
+{
+    const int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | (again ? O_APPEND : O_TRUNC), 0666);
+    FILE *f = fd < 0 || fcntl(fd, F_SETFL, again ? O_APPEND : 0) ? NULL : fdopen(fd, again ? "a" : "w");
+    if (!f && fd >= 0)
+        close(fd);
+    return f;
+}
+
 FILE *logfile_open(const char *path, int64_t kept)
 {
     const bool again = kept != LOGFILE_ANEW;
     FILE *f;
     if (again && !lines_cut(path, kept))
         return NULL;
-    f = fopen(path, again ? "ae" : "we");
+    f = file_open(path, again);
     if (f && again)
         fseek(f, 0, SEEK_END); /* for callers of ftell; a pipe has no position */
     return f;

@@ -70,7 +70,7 @@ static void open_log(train_run *r, FILE **log, const char *path)
 {
     *log = logfile_open(path, lines_kept(r));
     if (!*log)
-        fail_log(r, path, strerror(errno));
+        fail_log(r, path, errno == ENXIO ? "is a FIFO that no program reads: start its reader first" : strerror(errno));
 }
 
 /* One file under two names is written once. */
