@@ -20,12 +20,13 @@ static void near_find(const char *folder, const char *name, char near[NAME_BYTES
     DIR *d = opendir(folder);
     struct dirent *entry;
     *near = 0;
-    for (int i = 0; d && i < ENTRIES && (entry = readdir(d)); i++) {
+    const bool asks = strlen(name) > 2; /* any two letters are near each other */
+    for (int i = 0; d && asks && i < ENTRIES && (entry = readdir(d)); i++) {
         const char *both[2] = {entry->d_name, *near ? near : entry->d_name};
         if (*entry->d_name == '.' || strlen(entry->d_name) >= NAME_BYTES)
             continue;
         const char *best = yk__nearest_word(name, both, 2);
-        if (best == entry->d_name)
+        if (best == entry->d_name && strcmp(best, name)) /* a link to nowhere has the name itself */
             snprintf(near, NAME_BYTES, "%s", entry->d_name);
     }
     if (d)
