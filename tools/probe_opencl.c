@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * yoke-probe-opencl: loads the OpenCL drivers of the environment, and compiles and runs a small kernel on each device. Exit 0 if nothing
- * failed, also without a device. A driver that fails ends this process, and not a job. Its one argument is the id of the asking process:
- * the probe ends with that process, even if the driver hangs.
+ * yoke-probe-opencl compiles and runs a small kernel on each device of the OpenCL drivers that the loader finds.
+ *
+ * plugins/kit/kit_probe.c starts a probe for each driver without a kept verdict, before the OpenCL plugin loads drivers. It leaves a
+ * driver out after a non-zero exit, a signal, or silence beyond its time limit; the other drivers stay.
+ *
+ * The probe exits with 0 if nothing failed. A failed enumeration counts as no device. The one argument is the id of the asking process.
+ * The probe ends with that process, even if the driver hangs.
  */
 #define CL_TARGET_OPENCL_VERSION 120
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS

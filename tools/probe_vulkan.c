@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * yoke-probe-vulkan: loads the Vulkan drivers of the environment, and compiles and runs an empty kernel on each device. Exit 0 if
- * nothing failed, also without a device. A driver that fails ends this process, and not a job. Its one argument is the id of the asking
- * process: the probe ends with that process, even if the driver hangs.
+ * yoke-probe-vulkan compiles and runs an empty kernel on each device of the drivers in VK_DRIVER_FILES.
+ *
+ * plugins/kit/kit_probe.c starts one probe for each manifest without a kept verdict, before the Vulkan plugin loads drivers. It leaves a
+ * driver out after a non-zero exit, a signal, or silence beyond its time limit; the other drivers stay.
+ *
+ * The probe exits with 0 if nothing failed. A failed enumeration, and an incompatible driver, count as no device. The one argument is the
+ * id of the asking process. The probe ends with that process, even if the driver hangs.
  */
 #include <signal.h>
 #include <stdlib.h>

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SIGXFSZ and the soft limit of descriptors: changed for Yoke, restored for the programs it starts. */
+/*
+ * SIGXFSZ (the signal of a file that grows beyond `ulimit -f`) and the soft limit of descriptors. yk__limit_is_error makes such a write an
+ * error for a process of Yoke, and yk__limit_hold for one thread. yk__limit_raise changes descriptors alone, for a job in another program's
+ * process. yk__limit_restore undoes yk__limit_is_error in a child process.
+ */
 #include "config.h"
 
 #include "core/base/limit.h"

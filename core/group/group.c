@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A group: this process's control plane and collectives, and core/job's operations over them.
+ * A group holds this process's control plane and collectives, with operations over them for core/job and core/run.
  *
- * Two communicators carry the operations. The world has all ranks; the members are the ranks that take part in a step. An operation of the
- * members either feeds its result to excluded ranks (`feeds`), or does nothing on an excluded rank.
+ * Two communicators carry the operations. The world has all ranks; the members are the ranks that take part in a step. A rank outside the
+ * members is excluded: no member waits for it (core/coll/coll.h). An operation of the members either feeds its result to excluded ranks
+ * (`feeds`), or does nothing on an excluded rank.
  */
 #include "config.h"
 

@@ -233,9 +233,9 @@ yk_status yk__folder_write_file(const char *path, const char *text, size_t bytes
 
 /* ---- Several files together ----
  *
- * New files are written into DIR/.yoke-save.tmp. Once each is there and synced, the folder is renamed to DIR/.yoke-save. From that
- * moment the new files count, and they are moved to their places one by one. A reader that finds a .yoke-save.tmp has half a save and
- * throws it away. A reader that finds a .yoke-save has a whole one and moves the remaining files. */
+ * A save writes new files into DIR/.yoke-save.tmp. yk__stage_commit syncs them and renames the folder to DIR/.yoke-save. From that moment
+ * the new files count, and yk__stage_commit moves them to their places one by one. The next yk__stage_begin removes a left .yoke-save.tmp,
+ * and finishes a left .yoke-save. yk__stage_check makes a left .yoke-save an error that names the remedy. It ignores a .yoke-save.tmp. */
 
 static bool stage_owns(void *user, const char *name)
 {

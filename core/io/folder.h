@@ -2,7 +2,8 @@
 /*
  * Folders that are written beside and put in place whole, and the limits of removing one.
  *
- * Nothing here follows a symbolic link at the end of a path, and only files that are known by name are removed. Errors: YK_E_IO, YK_E_MEM;
+ * Removing follows no symbolic link at the end of a path. The target of a move, and a folder that is synced as a parent, may be links.
+ * yk__folder_remove removes only files that its callback owns. Errors: YK_E_IO, YK_E_MEM;
  * messages begin with the path. Thread rule: any thread; one at a time per folder.
  */
 #ifndef YOKE_CORE_IO_FOLDER_H

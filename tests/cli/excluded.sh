@@ -81,7 +81,7 @@ ok "devices with memory of their own" own_memory
 
 stands_still() { # a compiler that hangs while the device is opened: the launcher ends its ranks, and no signal asked for that
     YOKE_STUCK_MS=1000 YOKE_SLOW_COMPILE_MS=100000 steps "$out/e" 1 "cpu:0! slow:0!" 20
-    [ $code = 1 ] && grep -q "rank 1 (slow:0!) has made no progress in opening its device for 1.[0-9] s (YOKE_STUCK_MS)" "$out/e.out"
+    [ $code = 1 ] && grep -q "rank 1 (slow:0!) has made no progress in compiling a program for 1.[0-9] s (YOKE_STUCK_MS)" "$out/e.out"
 }
 ok "a device that never opens is an error, exit code 1" stands_still
 plan

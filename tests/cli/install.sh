@@ -53,7 +53,7 @@ completes() { # completes EXPECTED WORD...: what bash is offered for the last wo
     [ "$(cat "$out/offered")" = "$expected" ]
 }
 ok "bash completes a command" completes estimate-memory yoke est
-ok "bash completes an option" completes "--label-smoothing-factor" yoke train --label-
+ok "bash completes an option" completes "--label-smoothing-factor --label-smoothing" yoke train --label-
 ok "bash completes a name of another program" completes "--model-name-or-path" yoke train --model-name-o
 ok "bash completes a word" completes "steps" yoke train --eval-strategy st
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The common part of `yoke train` and `yoke eval`: options for model and data, evaluation, and the progress line. It uses only yoke.h,
- * so that a user's program can do the same.
+ * This part serves yoke train, eval, predict and test: options for model and data, the start of the ranks, opening a job, evaluation and
+ * the progress line. Jobs and models come from yoke.h alone, so that a user's program can do the same.
  */
 #ifndef YOKE_TOOLS_TRAIN_TRAIN_H
 #define YOKE_TOOLS_TRAIN_TRAIN_H
@@ -53,7 +53,7 @@ int train_main(const yk__cli_command *command, int argc, char **argv, bool (*che
 
 /* --precision as a list; NULL: one for all ranks. */
 const char *train_precision_by_rank(const yk__cli *cli);
-/* Fills precision, seed and substitution; false after a message. */
+/* Fills devices, shares, precision, seed and substitution, and refuses options that contradict each other; false after a message. */
 bool train_config(const yk__cli *cli, yk_config *config);
 /* Opens training (eval false) or evaluation data as the options say. */
 yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_batch);
@@ -77,7 +77,7 @@ typedef struct train_use {
     yk_model *model;
 } train_use;
 /* Opens the job by the options, with --per-device-eval-batch-size and --max-eval-samples; `config` has the command's own settings.
- * `bad`: an option was refused already. False: use->job is NULL, *code is the exit code. Other failures are in the job. */
+ * False: use->job is NULL, *code is the exit code. Other failures are in the job. */
 bool train_use_open(const yk__cli *cli, yk_config *config, train_use *use, int *code);
 /* Its options, before ranks are started; false after a message. */
 bool train_use_check(const yk__cli *cli);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameters and states: declaring them, buckets, and the buffers of a layout. */
+/*
+ * Parameters and states: declaring them, buckets, and the buffers of a layout. param_layout.c makes the layout at its first need, and drops
+ * it for a parameter that is added or frozen before the optimizer's state exists.
+ */
 #include "core/run/values/params.h"
 
 #include <math.h>
@@ -12,8 +15,8 @@
 #define TAPER 3u   /* near the end a bucket takes 1/TAPER of the elements that are left */
 #define BUCKET_LEAST ((1u << 20) / sizeof(float))
 #define GAP 64u     /* elements: parameters begin at multiples */
-#define HOST_PAGE 1024u /* the same where the host updates for a rank that is alone */
 #define PAGE 16384u /* elements: buckets end at multiples, so that each begins on a page of the blocks for exchanges */
+#define HOST_PAGE 1024u /* elements: replaces PAGE where the host updates for a rank that is alone */
 
 /* ---- Declaring ---- */
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Far slices in front of another way (values/far_slices.h): an update leaves each owner's new values in its own memory, and other ranks
- * pull them from there. So nothing is gathered, and no rank has a block of all parameters.
+ * pull them from there. So nothing is gathered, and no rank has a block of all parameters. The columns `reduce` and `norm` are those of
+ * the rows behind it in choose.c.
  */
 #include "core/run/ways/ways.h"
 
