@@ -63,6 +63,7 @@ include/yoke/bad.h:2: plain language in include/yoke: a subject, then a verb, in
 include/yoke/bad.h:2: plain language in include/yoke: a subject, then a verb, instead of "where .."
 include/yoke/bad.h:3: plain language in include/yoke: a subject, then a verb, instead of "Of .."
 include/yoke/bad.h:3: plain language in include/yoke: a subject, then a verb, instead of "whether .."
+plugins/kit/bad.c:1: has the name of core/io/bad.c: choose another one
 plugins/kit/bad.c:2: the kit knows no driver: <CL/
 plugins/kit/bad.c:2: no purpose: a comment that says what the file is for, and why this way
 plugins/kit/bad_open.c:10: a program started meanwhile would inherit it: pipe2 with O_CLOEXEC
@@ -76,6 +77,7 @@ plugins/kit/bad_open.c:5: a program started meanwhile would inherit it: an e in 
 plugins/kit/bad_open.c:7: a program started meanwhile would inherit it: O_CLOEXEC
 tests/support/bad.h:2: what tests share may include core, tools and plugins, not bench/x.h
 transport/local/bad.c:1: a transport may include core/base and core/net, not core/run/run.h
+transport/local/bad.c:1: has the name of plugins/kit/bad.c: choose another one
 transport/local/bad.c:1: no SPDX line
 transport/local/bad.c:5: a library must not call abort
 L

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-libyokecore_la_SOURCES += core/device/ask.c core/device/bind.c core/device/cards.c core/device/compile.c core/device/compile.h \
+libyokecore_la_SOURCES += core/device/ask.c core/device/bind.c core/device/cards.c core/device/compiling.c core/device/compiling.h \
 	core/device/cores.c core/device/device.h \
 	core/device/hook.c core/device/hook.h core/device/hook_calls.c core/device/hook_copy.c core/device/host.c \
 	core/device/device_internal.h core/device/layers.c core/device/module.c core/device/module.h core/device/device_nearest.c \

@@ -6,7 +6,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/mem.h"
-#include "core/device/compile.h"
+#include "core/device/compiling.h"
 #include "core/device/device_internal.h"
 #include "core/device/simple.h"
 

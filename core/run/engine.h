@@ -8,7 +8,7 @@
 #define YOKE_CORE_RUN_ENGINE_H
 
 #include "core/run/fetch.h"
-#include "core/run/host.h"
+#include "core/run/host_device.h"
 #include "core/run/update.h"
 #include "core/run/values/snapshot.h"
 #include "core/run/ways/powersgd.h"

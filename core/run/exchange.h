@@ -62,7 +62,7 @@ typedef struct yk__exchange {
     yk__part part;
     bool drives; /* exchanges that other ranks wait for go on while this rank's host waits for the device */
     bool narrows; /* parameters travel in bf16 */
-    bool keeps;   /* the only rank of its job has blocks, too, in memory of its own: the host updates (host.h) */
+    bool keeps;   /* the only rank of its job has blocks, too, in memory of its own: the host updates (host_device.h) */
     bool plans_only;
     yk__roles roles; /* a view of the next two arrays */
     bool *member;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A planned graph as programs of the device: requests to the planner, offsets of inputs, compilation of the segments. */
 #include "core/base/mem.h"
-#include "core/device/compile.h"
+#include "core/device/compiling.h"
 #include "core/run/exec.h"
 
 #define ALIGN 256u

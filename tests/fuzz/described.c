@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "tests/fuzz/mutate.h"
-#include "tools/plan/devices.h"
+#include "tools/plan/device_file.h"
 
 static yk_error err;
 static long accepted;

@@ -3,7 +3,7 @@
 noinst_HEADERS += tests/fuzz/graph_input.h tests/fuzz/mutate.h
 if WITH_CHECK
 UNIT_TESTS += tests/fuzz/described.test tests/fuzz/graph.test tests/fuzz/readers.test tests/fuzz/state.test
-tests_fuzz_described_test_SOURCES = tests/fuzz/described.c tools/plan/devices.c
+tests_fuzz_described_test_SOURCES = tests/fuzz/described.c tools/plan/device_file.c
 if WITH_SODIUM
 UNIT_TESTS += tests/fuzz/net.test tests/fuzz/sock.test
 endif

@@ -12,7 +12,7 @@
 #include "tools/bench/mixed.h"
 #include "tools/bench/peaks.h"
 #include "tools/bench/sample.h"
-#include "tools/plan/work.h"
+#include "tools/plan/work_count.h"
 
 static const yk__cli_option options[] = {
     SAMPLE_OPTIONS,

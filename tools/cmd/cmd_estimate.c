@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/run/host.h"
+#include "core/run/host_device.h"
 #include "tools/bench/sample.h"
 #include "tools/config/apply.h"
 #include "tools/config/config_shard.h"

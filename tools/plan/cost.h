@@ -6,7 +6,7 @@
 #ifndef YOKE_TOOLS_PLAN_COST_H
 #define YOKE_TOOLS_PLAN_COST_H
 
-#include "tools/plan/devices.h"
+#include "tools/plan/device_file.h"
 
 typedef enum cost_bound { COST_COMPUTE, COST_MEMORY, COST_LAUNCH, COST_EXCHANGE, COST_UPDATE, COST_BOUNDS } cost_bound;
 extern const char *const cost_names[COST_BOUNDS];

@@ -8,7 +8,7 @@
 
 #include <jansson.h>
 
-#include "tools/plan/devices.h"
+#include "tools/plan/device_file.h"
 
 /* A question to this program: the devices and the precision of a job. */
 typedef struct describe_ask {

@@ -24,7 +24,7 @@
 #include "core/job/team/rank_device.h"
 #include "core/job/team/rank_pace.h"
 #include "core/job/team/share.h"
-#include "core/run/host.h"
+#include "core/run/host_device.h"
 #include "core/run/stage.h"
 
 #define PLANS_LEAST 4u      /* the cache of plans keeps so many whatever their size */

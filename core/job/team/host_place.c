@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "core/base/mem.h"
-#include "core/run/host.h"
+#include "core/run/host_device.h"
 #include "core/run/stage.h"
 
 bool yk__job_offloads(const yk_job *job)

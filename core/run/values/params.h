@@ -21,7 +21,7 @@
 #include "core/run/queue.h"
 #include "core/run/values/copies.h"
 #include "core/run/values/far_slices.h"
-#include "core/run/values/sums.h"
+#include "core/run/values/slice_sums.h"
 #include "core/run/way.h"
 
 #define YK__MOMENTS 3
@@ -118,8 +118,8 @@ typedef struct yk__params {
     uint32_t gathered;              /* trained buckets, the last first, whose parameters are here; the rest are on their way */
     uint32_t power_rank;            /* rank of PowerSGD; 0: gradients are exchanged as they are */
     struct yk__power *power;        /* PowerSGD's state; NULL if it begins anew (powersgd.h) */
-    bool offloads;                  /* the job offloads (host.h): constant, the same on all ranks */
-    bool scatters;                  /* gradients in slices (sums.h): constant, the same on all ranks of several */
+    bool offloads;                  /* the job offloads (host_device.h): constant, the same on all ranks */
+    bool scatters;                  /* gradients in slices (slice_sums.h): constant, the same on all ranks of several */
     bool slices;                    /* parameters in slices, too, on devices with memory of their own: constant */
     bool far;                       /* with them: over messages, and no host has all parameters (far_slices.h): the same on all ranks */
     bool pulls_stay;                /* and pulled once a run */
@@ -187,7 +187,7 @@ static inline uint64_t yk__grad_at(const yk__params *p, const yk__bucket *b, uin
     return (at - (p->scatters ? b->begin : 0)) * sizeof(float);
 }
 
-/* ---- host.c: a trained bucket on the host device, if the rank offloads ---- */
+/* ---- host_device.c: a trained bucket on the host device, if the rank offloads ---- */
 
 /* Makes the host device's buffers over the blocks for exchanges. */
 yk_status yk__host_show(yk__params *p, yk__bucket *b, yk_error *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gradients in slices in front of another way: the sums were made in backward (values/sums.h), and the update finds them. The row has the
- * column `reduce` and says the blocks; rows behind it in choose.c give the rest.
+ * Gradients in slices in front of another way: the sums were made in backward (values/slice_sums.h), and the update finds them. The row
+ * has the column `reduce` and says the blocks; rows behind it in choose.c give the rest.
  */
 #include "core/run/ways/ways.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Counts operations, bytes and elements of a planned graph, node by node. */
-#include "tools/plan/work.h"
+#include "tools/plan/work_count.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -9,8 +9,8 @@
  * this rank has added the next piece by then, which every member posted after it had added the first.
  * The step thread.
  */
-#ifndef YOKE_CORE_RUN_VALUES_SUMS_H
-#define YOKE_CORE_RUN_VALUES_SUMS_H
+#ifndef YOKE_CORE_RUN_VALUES_SLICE_SUMS_H
+#define YOKE_CORE_RUN_VALUES_SLICE_SUMS_H
 
 #include "core/run/exchange.h"
 #include "core/run/queue.h"

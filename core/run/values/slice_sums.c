@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sums of gradients in slices: pieces of buckets on their way from the device, over the members, to this rank's sums. */
-#include "core/run/values/sums.h"
+#include "core/run/values/slice_sums.h"
 
 #include <string.h>
 

@@ -4,8 +4,8 @@
  * slices, in place of a device with memory of its own. It works on the blocks for exchanges: gradients come there from the device, and the
  * device fetches updated values from there, as it fetches those of other owners. Its queue is yk__params.updates. The step thread.
  */
-#ifndef YOKE_CORE_RUN_HOST_H
-#define YOKE_CORE_RUN_HOST_H
+#ifndef YOKE_CORE_RUN_HOST_DEVICE_H
+#define YOKE_CORE_RUN_HOST_DEVICE_H
 
 #include "core/run/exec.h"
 

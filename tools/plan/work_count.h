@@ -3,8 +3,8 @@
  * The work of a micro batch on one rank, counted in its planned graph: the quantities that the cost model (cost.h) multiplies with a
  * device's times. `yoke estimate-memory --json` and `yoke bench step --json` print them, so a plan and a probe count alike.
  */
-#ifndef YOKE_TOOLS_PLAN_WORK_H
-#define YOKE_TOOLS_PLAN_WORK_H
+#ifndef YOKE_TOOLS_PLAN_WORK_COUNT_H
+#define YOKE_TOOLS_PLAN_WORK_COUNT_H
 
 #include "core/job/job.h"
 

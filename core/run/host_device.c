@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The host device of a rank that offloads: opening it, and its view of a bucket. */
-#include "core/run/host.h"
+#include "core/run/host_device.h"
 
 bool yk__host_serves(const yk__device *dev)
 {

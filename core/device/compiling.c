@@ -11,7 +11,7 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/signals.h"
-#include "core/device/compile.h"
+#include "core/device/compiling.h"
 #include "core/device/device_internal.h"
 
 #define FIRST_MS 10000

@@ -7,16 +7,16 @@
  *    "devices": [{"name": "cpu:0", "model": "..", "count": 2, "memory": 8589934592, "host": true,
  *                 "products": 2.5e-11, "moved": 1e-10, ..}]}
  *
- * Times are seconds for one unit of work.h: of an operation, a byte, an element, a node. An absent time is 0. A device with memory of its
- * own has "offload", too: the seconds of an element that the host updates for it (--offload state=host).
+ * Times are seconds for one unit of work_count.h: of an operation, a byte, an element, a node. An absent time is 0. A device with memory of
+ * its own has "offload", too: the seconds of an element that the host updates for it (--offload state=host).
  */
-#ifndef YOKE_TOOLS_PLAN_DEVICES_H
-#define YOKE_TOOLS_PLAN_DEVICES_H
+#ifndef YOKE_TOOLS_PLAN_DEVICE_FILE_H
+#define YOKE_TOOLS_PLAN_DEVICE_FILE_H
 
 #include <stdio.h>
 
 #include "core/io/tree.h"
-#include "tools/plan/work.h"
+#include "tools/plan/work_count.h"
 
 /* X(name, meaning): seconds for each unit of work, in the order of WORK_TABLE, then of a step. */
 #define TIMES_TABLE(X)                                                                                                 \

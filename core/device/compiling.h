@@ -4,8 +4,8 @@
  * allows (yk_device_caps.compile_ms). A log line says how far they are if they take long.
  * Thread rule: one thread.
  */
-#ifndef YOKE_CORE_DEVICE_COMPILE_H
-#define YOKE_CORE_DEVICE_COMPILE_H
+#ifndef YOKE_CORE_DEVICE_COMPILING_H
+#define YOKE_CORE_DEVICE_COMPILING_H
 
 #include "core/device/device.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads and writes files of described devices, key by key. */
-#include "tools/plan/devices.h"
+#include "tools/plan/device_file.h"
 
 #include <math.h>
 #include <stdlib.h>
