@@ -43,7 +43,8 @@ typedef struct yk__report {
 
 enum { YK__SEAT_CORES = 1024 };
 typedef struct yk__seat {
-    bool forced;            /* never excluded */
+    bool forced;            /* never excluded, though a trial may leave it out */
+    bool stays;             /* other ranks read from it: no trial leaves it out */
     bool limited;           /* its memory is limited: few rows until the number that fits is known */
     double pace;            /* seconds of the start-up probe; 0 if unknown */
     uint64_t quantum;       /* its rows are to be a multiple of this (yk_device_caps.row_quantum); 0 for any number */

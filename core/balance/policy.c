@@ -232,7 +232,7 @@ static bool numbers_fit(const yk__policy *p, const double *v)
         sum += rank[0];
         owns += rank[2];
         members += rank[1] != 0;
-        if (rank[0] != floor(rank[0]) || (rank[1] == 0 && (rank[0] > 0 || rank[2] > 0)))
+        if (rank[0] != floor(rank[0]) || (rank[1] == 0 && (rank[0] > 0 || rank[2] > 0 || p->seat[r].stays)))
             return false;
     }
     return v[0] == (double)p->n && sum == v[0] && members && owns > 0;

@@ -131,7 +131,7 @@ uint32_t yk__schedule_candidate(const yk__schedule *s, const yk__decision *now)
     const uint32_t ranks = s->fit->ranks;
     uint32_t which = ranks;
     for (uint32_t r = 0; r < ranks && yk__members_count(s->fit->ranks, now->member) > 1; r++) {
-        if (!now->member[r] || s->rank[r].tried || (s->seat[r].forced && !forced_costs(s, now, r)))
+        if (!now->member[r] || s->rank[r].tried || s->seat[r].stays || (s->seat[r].forced && !forced_costs(s, now, r)))
             continue;
         if (which == ranks || now->share[r] < now->share[which])
             which = r;

@@ -56,6 +56,12 @@ refused() { # refused VARIABLE=VALUE WORDS
 refused_by_messages() {
     refused YOKE_PROGRESS=off "YOKE_PROGRESS=off" && refused YOKE_WIRE_PARAMS=bf16 "YOKE_WIRE_PARAMS=bf16"
 }
+slow_stays() { # shares by speed leave out a rank that costs as much, also for a trial; here the other rank reads from it
+    # shellcheck disable=SC2086
+    (export YOKE_TRANSPORT=local YOKE_PLUGINS="cpu,$YOKE_BUILD/tests/dist/.libs/yoke_slow.so" YOKE_SLOW_FACTORS="1;6" &&
+        "$yoke" train --devices "slow:0 slow:1" $mlp --shard params --max-steps 60 --eval-strategy no --overwrite-output-dir \
+            --output-dir "$out/slow")
+}
 noted() { # an option without effect has its line
     # shellcheck disable=SC2086
     YOKE_TRANSPORT=local train noted "cpu:0! cpu:0!" $mlp --shard params --keep-whole 5000 2>"$out/err" &&
@@ -180,6 +186,7 @@ else
 fi
 ok "by messages, what is not built is refused" refused_by_messages
 ok "by messages, an option without effect is named" noted
+ok "by messages, a slow rank stays" slow_stays
 if "$yoke" info --kinds 2>/dev/null | grep -q '^opencl$'; then
     # shellcheck disable=SC2086
     ok "OpenCL: gpt2 in bf16" same "cpu:0! opencl:0@1!" $gpt2 --precision bf16

@@ -226,6 +226,7 @@ static yk_status make_shares(yk_job *job, const rank_info *c, yk__fixed *fixed, 
         budget[r] = (yk__rank_budget){.bytes = c[r].limit ? c[r].limit : c[r].free / (c[r].on_host ? on_host : 1),
                                       .limited = c[r].limit != 0,
                                       .forced = c[r].forced || job->config.local_sgd_steps || yk__engine_is_pulled(job->engine),
+                                      .stays = yk__engine_is_pulled(job->engine),
                                       .quantum = c[r].quantum,
                                       .cores = c[r].cpu ? c[r].cores : NULL};
     for (uint32_t r = 0; r < job->team.world; r++)

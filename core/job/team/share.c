@@ -32,7 +32,8 @@ yk_status yk__share_new(yk_job *job, const yk__rank_budget *budget, yk__fixed *f
     job->team.share = s;
     pthread_mutex_init(&s->lock, NULL);
     for (uint32_t r = 0; r < job->team.world; r++) {
-        s->seat[r] = (yk__seat){.forced = budget[r].forced, .limited = budget[r].limited, .quantum = budget[r].quantum};
+        s->seat[r] = (yk__seat){
+            .forced = budget[r].forced, .stays = budget[r].stays, .limited = budget[r].limited, .quantum = budget[r].quantum};
         if (budget[r].cores)
             yk__seat_cores(&s->seat[r], budget[r].cores);
     }

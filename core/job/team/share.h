@@ -19,6 +19,7 @@
 typedef struct yk__rank_budget {
     uint64_t bytes;       /* bytes of memory that it may use; 0 if unknown */
     bool limited, forced; /* limited by the user, or by little memory; never excluded */
+    bool stays;           /* no trial leaves it out, either */
     uint64_t quantum;     /* yk_device_caps.row_quantum */
     const char *cores;    /* host cores that it computes on, "" for all; NULL for none */
 } yk__rank_budget;

@@ -531,6 +531,24 @@ START_TEST(a_forced_rank_stays_and_is_reported)
 }
 END_TEST
 
+/* Other ranks read from it: no window is without it, however slow it is. */
+START_TEST(no_trial_leaves_out_a_rank_that_stays)
+{
+    for (int forced = 0; forced < 2; forced++) {
+        world w = {.ranks = 2, .n = 8192, .d = {{.a = 2e-4, .b = 1e-6}, {.a = 5e-2, .b = 1e-4}},
+                   .seat = {{.pace = 1}, {.pace = 50, .forced = true, .stays = !forced}}};
+        bool left = false;
+        world_begin(&w);
+        for (int i = 0; i < 400; i++) {
+            world_window(&w);
+            left = left || !yk__policy_decision(w.p)->member[1];
+        }
+        ck_assert_int_eq(left, forced);
+        world_finish(&w);
+    }
+}
+END_TEST
+
 /* ---- Limits, checkpoints ---- */
 
 START_TEST(memory_caps_hold)
@@ -646,6 +664,12 @@ START_TEST(goes_on_from_its_numbers)
     }
     v[7] = 100; /* shares that do not add up */
     ck_assert(!yk__policy_set(other, v));
+    v[7] = 128;
+    ck_assert(yk__policy_set(other, v));
+    yk__policy_free(other);
+    w.seat[1].stays = true; /* the other ranks of this job read from it, and the numbers leave it out */
+    ck_assert_int_eq(yk__policy_new(2, w.seat, 128, &other, &err), YK_OK);
+    ck_assert(!yk__policy_set(other, v));
     free(v);
     yk__policy_free(other);
     world_finish(&w);
@@ -681,6 +705,7 @@ int main(void)
     tcase_add_loop_test(t, a_spell_at_the_start_ends_too, 0, 3);
     tcase_add_test(t, a_false_sign_costs_little);
     tcase_add_test(t, a_forced_rank_stays_and_is_reported);
+    tcase_add_test(t, no_trial_leaves_out_a_rank_that_stays);
     tcase_add_test(t, memory_caps_hold);
     tcase_add_loop_test(t, quanta_are_kept, 0, 4);
     tcase_add_test(t, quanta_that_do_not_fit_are_left);
