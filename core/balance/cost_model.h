@@ -95,8 +95,9 @@ bool yk__fit_split(const yk__fit *f, const yk__bounds *bounds, uint64_t *share);
  * any change. */
 bool yk__fit_shares(const yk__fit *f, const bool *member, const uint64_t *now, double trust, uint64_t *share);
 uint64_t yk__fit_cap(const yk__fit *f, uint32_t r); /* rows of a rank at most */
-/* Makes shares of ranks with a quantum multiples of it: the nearest, and one quantum at least. The largest share takes the rest, of a rank
- * without a quantum if there is one. Leaves the shares as they are if rows or memory do not allow that. yk__fit_shares has done it. */
+/* Makes shares of ranks with a quantum multiples of it: the nearest, and one quantum at least; none grows on a rank whose limit of memory
+ * is unknown yet. The largest share takes the rest, of a rank without a quantum if there is one. Leaves the shares as they are if rows or
+ * memory do not allow that. yk__fit_shares has done it. */
 void yk__fit_whole(const yk__fit *f, uint64_t *share);
 /* The best parts, of these ranks only; sum 1. */
 void yk__fit_parts(const yk__fit *f, const bool *owner, double *owns);

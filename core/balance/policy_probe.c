@@ -82,7 +82,7 @@ static bool probe_clear(const yk__policy *p)
 {
     double few = 0, many = 0;
     for (uint32_t r = 0; r < p->ranks; r++)
-        if (begins_low(p, r) && p->now.share[r] <= FEW)
+        if (begins_low(p, r) && p->now.share[r] <= (p->seat[r].quantum > FEW ? p->seat[r].quantum : FEW))
             few = fmax(few, yk__times_least(&p->rank[r].busy));
         else
             many = fmax(many, yk__times_least(&p->rank[r].busy));

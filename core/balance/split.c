@@ -214,10 +214,11 @@ static bool has_quantum(const yk__fit *f, uint32_t r)
 static uint64_t share_whole(const yk__fit *f, uint32_t r, uint64_t share, bool down)
 {
     const uint64_t quantum = f->rank[r].quantum, most = yk__fit_cap(f, r) / (quantum ? quantum : 1);
+    const bool unsure = f->rank[r].limited && !f->rank[r].cap; /* more rows may not fit */
     uint64_t times;
-    if (!share || !has_quantum(f, r) || !most)
+    if (!share || !has_quantum(f, r) || !most || (unsure && share < quantum))
         return share;
-    times = (share + (down ? 0 : quantum / 2)) / quantum;
+    times = (share + (down || unsure ? 0 : quantum / 2)) / quantum;
     times = times < most ? times : most;
     return (times ? times : 1) * quantum;
 }
