@@ -32,6 +32,7 @@ typedef struct yk__control_slot {
     _Atomic uint32_t exits;              /* 1 + its exit code, written before it leaves; 0 if unknown */
     _Atomic uint64_t host;               /* written before it joins */
     _Atomic uint64_t thread_space;       /* namespace in which `thread` is a number; written before it */
+    _Atomic uint64_t thread_began;       /* its start, in ticks of the system: another thread with this number has another one; before it */
     _Atomic int32_t thread;              /* thread that increments `beat`, by its number in the system; 0 before its first beat */
     _Alignas(64) _Atomic uint32_t calls; /* incremented with each step for other ranks */
     _Atomic uint32_t advance;            /* copy of yk__control_config.advance, at each beat */

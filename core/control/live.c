@@ -21,30 +21,39 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
 
 #define STEP_MAX_MS 150 /* a longer step was a pause of this process itself */
 
-/* True if the peer's beat thread waits for a processor. A stopped, frozen or dead one does not. */
-static bool peer_starves(const yk__control *c, const yk__control_slot *peer)
+/* Reads a line of /proc, "1234 (name) R ..", whose name may have any letter: the thread's number, its state, and its start (word 22). */
+static bool thread_read(const char *path, int32_t *number, char *state, unsigned long long *began)
 {
-    char path[64], stat[512];
-    const int32_t thread = atomic_load(&peer->thread);
-    if (thread <= 0 || !c->thread_space || atomic_load(&peer->thread_space) != c->thread_space)
-        return false;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)thread);
+    char text[512];
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t n = fd < 0 ? -1 : read(fd, stat, sizeof stat - 1);
+    const ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
     if (fd >= 0)
         close(fd);
     if (n <= 0)
         return false;
-    stat[n] = 0;
-    const char *state = strrchr(stat, ')'); /* "1234 (name) R ..", whose name may have any letter */
-    return state && !strncmp(state, ") R", 3);
+    text[n] = 0;
+    const char *rest = strrchr(text, ')');
+    return rest && sscanf(text, "%d", number) == 1 &&
+           sscanf(rest, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu", state, began) == 2;
+}
+
+/* True if the peer's beat thread waits for a processor. A stopped, frozen or dead one does not. */
+static bool peer_starves(const yk__control *c, const yk__control_slot *peer)
+{
+    char path[64], state;
+    unsigned long long began;
+    int32_t number;
+    const int32_t thread = atomic_load(&peer->thread);
+    if (thread <= 0 || !c->thread_space || atomic_load(&peer->thread_space) != c->thread_space)
+        return false;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)thread);
+    return thread_read(path, &number, &state, &began) && state == 'R' && began == atomic_load(&peer->thread_began);
 }
 
 static void find_silent(yk__control *c, uint32_t peer, int64_t step_ms)
@@ -134,9 +143,15 @@ static void thread_show(yk__control *c)
 {
     yk__control_slot *own = &c->head->slot[c->rank];
     struct stat space;
+    unsigned long long began = 0;
+    int32_t number = 0;
+    char state;
     c->thread_space = stat("/proc/self/ns/pid", &space) ? 0 : (uint64_t)space.st_ino;
+    if (!thread_read("/proc/thread-self/stat", &number, &state, &began)) /* /proc is of another namespace, or absent */
+        number = 0;
     atomic_store(&own->thread_space, c->thread_space);
-    atomic_store(&own->thread, (int32_t)syscall(SYS_gettid));
+    atomic_store(&own->thread_began, began);
+    atomic_store(&own->thread, number);
 }
 
 static void *beat_main(void *arg)

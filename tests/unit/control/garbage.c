@@ -5,6 +5,7 @@
 #include <check.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -300,7 +301,24 @@ static void ms_pass(int ms)
     nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000l}, NULL);
 }
 
-/* Rank 1 never beats. Its thread is ready to run all the while, as one that gets no processor is; and then it is a thread that sleeps. */
+/* Word 22 of the thread's line in /proc. */
+static unsigned long long thread_start(int thread)
+{
+    char path[64], text[512] = "";
+    snprintf(path, sizeof path, "/proc/%d/stat", thread);
+    FILE *f = fopen(path, "re");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_ptr_nonnull(fgets(text, sizeof text, f));
+    fclose(f);
+    char *word = strrchr(text, ')'), *rest;
+    word = strtok_r(word, " ", &rest);
+    for (int i = 2; i < 22; i++)
+        word = strtok_r(NULL, " ", &rest);
+    return strtoull(word, NULL, 10);
+}
+
+/* Rank 1 never beats. Its thread is ready to run all the while, as one that gets no processor is. Then it is a thread that sleeps, or one
+ * that has its number after its end. */
 START_TEST(a_silent_rank_that_waits_for_a_processor_is_alive)
 {
     fake f;
@@ -315,11 +333,15 @@ START_TEST(a_silent_rank_that_waits_for_a_processor_is_alive)
     struct stat space;
     ck_assert_int_eq(stat("/proc/self/ns/pid", &space), 0);
     atomic_store(&f.head->slot[1].thread_space, (uint64_t)space.st_ino);
+    atomic_store(&f.head->slot[1].thread_began, thread_start(atomic_load(&spinner)));
     atomic_store(&f.head->slot[1].thread, atomic_load(&spinner));
     ck_assert_int_eq(join_watching(&f, 300, &c, &err), YK_OK);
     ms_pass(1200);
     ck_assert_msg(yk__control_check(c, &err) == YK_OK, "%s", err.text);
-    atomic_store(&f.head->slot[1].thread, (int)getpid());
+    if (_i)
+        atomic_fetch_add(&f.head->slot[1].thread_began, 1);
+    else
+        atomic_store(&f.head->slot[1].thread, (int)getpid());
     for (int i = 0; i < 100 && !yk__control_check(c, &err); i++)
         ms_pass(100);
     ck_assert_msg(err.status == YK_E_DEVICE_LOST && strstr(err.text, "gave no sign of life"), "%s", err.text);
@@ -371,7 +393,7 @@ int main(void)
     tcase_add_loop_test(t, joining_what_is_no_job_is_refused, 0, (int)(sizeof harms / sizeof *harms));
     tcase_add_test(t, endless_text);
     tcase_add_test(t, shown_info);
-    tcase_add_test(t, a_silent_rank_that_waits_for_a_processor_is_alive);
+    tcase_add_loop_test(t, a_silent_rank_that_waits_for_a_processor_is_alive, 0, 2);
     tcase_add_test(t, notices_of_ranks_are_checked);
     tcase_set_timeout(t, 120);
     return suite_run("garbage", t);
