@@ -34,6 +34,7 @@ struct yk__group {
     yk__coll *coll;
     uint32_t rank, size;
     pthread_t closer;   /* waits for the process's exit, and closes the collectives then */
+    pid_t closer_pid;   /* the process that has it: a forked child has not */
     int closer_fd;      /* wakes it; -1: there is none */
     _Atomic bool exits; /* set before it is woken at an exit */
     _Atomic bool closed;
@@ -100,6 +101,7 @@ static yk_status closer_start(yk__group *g, yk_error *err)
     pthread_sigmask(SIG_SETMASK, &all, &old);
     failed = pthread_create(&g->closer, NULL, closer_main, g);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
+    g->closer_pid = getpid();
     if (!failed)
         return YK_OK;
     close(g->closer_fd);
@@ -112,7 +114,7 @@ static void closer_stop(yk__group *g)
     const uint64_t one = 1;
     if (g->closer_fd < 0)
         return;
-    if (write(g->closer_fd, &one, sizeof one) == (ssize_t)sizeof one)
+    if (g->closer_pid == getpid() && write(g->closer_fd, &one, sizeof one) == (ssize_t)sizeof one)
         pthread_join(g->closer, NULL);
     close(g->closer_fd);
     g->closer_fd = -1;

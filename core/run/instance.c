@@ -15,6 +15,7 @@
 
 static void lane_free(yk__lane_buffer *lane, yk__queue *q, yk__account account)
 {
+    yk__coll_pull_drop(&lane->pulling); /* a run that failed has left it */
     yk__queue_unbuffer(q, &lane->buffer, lane->bytes, account);
     yk__queue_unpin(q, &lane->pin);
     yk__free(lane->host);
@@ -68,10 +69,8 @@ uint64_t yk__instance_lane_bytes(const yk__instance *instance, const yk__queue *
 
 static void lanes_free(yk__lane_set *set, yk__queue *q, yk__account account)
 {
-    for (uint32_t i = 0; i < set->n; i++) {
-        yk__coll_pull_drop(&set->lane[i].pulling);
+    for (uint32_t i = 0; i < set->n; i++)
         lane_free(&set->lane[i], q, account);
-    }
     yk__free(set->lane);
 }
 

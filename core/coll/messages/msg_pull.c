@@ -532,8 +532,11 @@ void yk__msg_pulls_free(yk__coll *coll)
     yk__msg_plane *plane = coll->plane;
     if (!plane || !plane->pulls || !yk__msg_plane_is_own(plane))
         return;
-    for (uint32_t r = 0; r < coll->size; r++)
+    for (uint32_t r = 0; r < coll->size; r++) {
         asker_cancel(coll, &plane->pulls->asker[r]);
+        while (plane->pulls->first[r]) /* at an exit in the midst of a pull */
+            part_drop(plane->pulls->first[r]);
+    }
     pulls_free(plane->pulls);
     plane->pulls = NULL;
 }
