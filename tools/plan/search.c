@@ -29,7 +29,7 @@ static const char own_options[] = "config-file|deepspeed|fsdp|fsdp-config|sharde
 /* ---- Candidates --------------------------------------------------------------------------------------------------- */
 
 /* True for a stage that a run accepts, and that the user left open. */
-static bool stage_open(const search *s, uint32_t k)
+static bool stage_open(const search *s, uint32_t k, bool offloads)
 {
     yk__stage stage, typed;
     yk_error err = YK_ERROR_INIT;
@@ -37,7 +37,7 @@ static bool stage_open(const search *s, uint32_t k)
         return false;
     if (yk__cli_typed(s->cli, "shard"))
         return yk__stage_find(yk__cli_text(s->cli, "shard"), &typed) && typed.kind == stage.kind;
-    return s->devices.ranks > 1 || k == 0;
+    return s->devices.ranks > 1 || k == 0 || offloads || yk__cli_typed(s->cli, "offload"); /* to the host a rank alone sends slices, too */
 }
 
 /* Appends the candidates of each stage. */
@@ -46,7 +46,7 @@ static void candidates_make(search *s, bool offloads, uint64_t batch, uint64_t m
     const bool asked = yk__cli_on(s->cli, "gradient-checkpointing");
     const bool settled = yk__cli_typed(s->cli, "gradient-checkpointing");
     for (uint32_t k = 0; k < STAGES; k++)
-        for (int again = settled && asked; stage_open(s, k) && again <= !(s->has_no_blocks || (settled && !asked)); again++)
+        for (int again = settled && asked; stage_open(s, k, offloads) && again <= !(s->has_no_blocks || (settled && !asked)); again++)
             for (uint32_t i = 0; i <= HALVINGS && batch % (1u << i) == 0; i++) {
                 const uint64_t rows = batch >> i;
                 if ((i && rows < s->devices.ranks) || s->n == SEARCH_MOST)
