@@ -74,7 +74,8 @@ static const char *folder_kind(const char *given, size_t length)
     const char *kind = NULL;
     snprintf(path, sizeof path, "%.*s", (int)length, given);
     DIR *d = opendir(path);
-    for (struct dirent *entry; d && !kind && (entry = readdir(d));) {
+    struct dirent *entry;
+    for (int i = 0; d && !kind && i < 512 && (entry = readdir(d)); i++) { /* folders of such data have few files */
         const char *dot = strrchr(entry->d_name, '.');
         if (strstr(entry->d_name, "idx3-ubyte"))
             kind = "idx";

@@ -9,10 +9,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/base/nearest.h"
 
 enum { PATH_BYTES = 1024, NAME_BYTES = 64, ENTRIES = 512 }; /* a folder of more entries is searched in part */
+
+/* Names in messages have no control characters. */
+static bool name_prints(const char *name)
+{
+    while (*name && (unsigned char)*name >= 0x20 && *name != 0x7f)
+        name++;
+    return !*name;
+}
 
 /* The nearest name of the folder's entries; "" if none is near. */
 static void near_find(const char *folder, const char *name, char near[NAME_BYTES])
@@ -23,7 +32,7 @@ static void near_find(const char *folder, const char *name, char near[NAME_BYTES
     const bool asks = strlen(name) > 2; /* any two letters are near each other */
     for (int i = 0; d && asks && i < ENTRIES && (entry = readdir(d)); i++) {
         const char *both[2] = {entry->d_name, *near ? near : entry->d_name};
-        if (*entry->d_name == '.' || strlen(entry->d_name) >= NAME_BYTES)
+        if (*entry->d_name == '.' || strlen(entry->d_name) >= NAME_BYTES || !name_prints(entry->d_name))
             continue;
         const char *best = yk__nearest_word(name, both, 2);
         if (best == entry->d_name && strcmp(best, name)) /* a link to nowhere has the name itself */
@@ -39,11 +48,15 @@ static void model_advise(const char *folder, char *text, size_t size)
     static const char begin[] = "checkpoint-";
     long newest = -1;
     DIR *d = opendir(folder);
-    for (struct dirent *entry; d && (entry = readdir(d));) {
-        char *end;
-        const long n = strncmp(entry->d_name, begin, sizeof begin - 1) ? -1 : strtol(entry->d_name + sizeof begin - 1, &end, 10);
-        if (n > newest && !*end)
-            newest = n;
+    struct dirent *entry;
+    for (int i = 0; d && i < ENTRIES && (entry = readdir(d)); i++) {
+        const char *number = entry->d_name + sizeof begin - 1;
+        char file[PATH_BYTES + 64];
+        if (strncmp(entry->d_name, begin, sizeof begin - 1) || !*number || number[strspn(number, "0123456789")])
+            continue;
+        snprintf(file, sizeof file, "%s/%.40s/config.json", folder, entry->d_name);
+        if (strtol(number, NULL, 10) > newest && !access(file, R_OK))
+            newest = strtol(number, NULL, 10);
     }
     if (d)
         closedir(d);

@@ -50,7 +50,7 @@ uint32_t yk__act_busy_ms(yk__act act, uint32_t patience_ms, uint32_t most_ms);
 void yk__compile_allow(uint32_t ms);
 uint32_t yk__compile_allowed_ms(void);
 #define YK__CALL_MS 30000u
-/* least_ms of this process: YK__CALL_MS; 0 if YOKE_STUCK_MS is set, which then decides alone. */
+/* least_ms of this process: YK__CALL_MS; 0 if YOKE_STUCK_MS is set, which then decides alone, but for compilations with an allowance. */
 uint32_t yk__call_ms(void);
 /* YOKE_STUCK_MS: milliseconds that a rank or a device may do nothing while other ranks wait for it; 0: no limit. With YOKE_LIVENESS_MS=0,
  * by which a user stops ranks on purpose, it is 0 unless YOKE_STUCK_MS is set. */
