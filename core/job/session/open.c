@@ -542,8 +542,10 @@ int yk_close(yk_job *job)
 /* A program that closes the library again and again must not grow. A process that exits in the midst of a job leaves it its plugins. */
 __attribute__((destructor)) static void plugins_leave(void)
 {
-    if (!atomic_load(&open_jobs))
-        yk__plugins_free();
+    if (atomic_load(&open_jobs))
+        return;
+    yk__plugins_free();
+    yk__place_ask(NULL);
 }
 
 uint64_t yk_peak_bytes(const yk_job *job)
