@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SIGXFSZ (the signal of a file that grows beyond `ulimit -f`) and the soft limit of descriptors. yk__limit_is_error makes such a write an
- * error for a process of Yoke, and yk__limit_hold for one thread. yk__limit_raise changes descriptors alone, for a job in another program's
- * process. yk__limit_restore undoes yk__limit_is_error in a child process.
+ * SIGXFSZ (the signal of a file that grows beyond `ulimit -f`) and the soft limit of descriptors. The main function of yoke and each
+ * launcher (core/launch/launch.c) call yk__limit_is_error, for both of them. yk_open calls yk__limit_raise in any program, for descriptors
+ * alone; the last yk_close lowers them again. yk__limit_hold makes such a write an error for one thread. A child of a launcher calls
+ * yk__limit_restore before its program starts.
  */
 #include "config.h"
 

@@ -2,6 +2,9 @@
 /*
  * A group holds this process's control plane and collectives, with operations over them for core/job and core/run.
  *
+ * yk_open makes a group. A launched process joins one group at its first job, and leaves it at its exit; later jobs share it
+ * (core/job/team/job_join.c). Any other process has a group of one for each job until yk_close.
+ *
  * Two communicators carry the operations. The world has all ranks; the members are the ranks that take part in a step. A rank outside the
  * members is excluded: no member waits for it (core/coll/coll.h). An operation of the members either feeds its result to excluded ranks
  * (`feeds`), or does nothing on an excluded rank.
@@ -82,6 +85,7 @@ static void *closer_main(void *arg)
             return NULL;
     if (!atomic_load(&g->exits))
         return NULL;
+    pthread_detach(pthread_self()); /* the exiting thread does not join it */
     yk__coll_free(g->coll);
     atomic_store(&g->closed, true);
     return NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This part serves yoke train, eval, predict and test: options for model and data, the start of the ranks, opening a job, evaluation and
- * the progress line. Jobs and models come from yoke.h alone, so that a user's program can do the same.
+ * This part serves yoke train, eval, predict, test, bench and estimate-memory: options for model and data, the start of the ranks, opening
+ * a job, evaluation and the progress line. Jobs and models come from yoke.h alone, so that a user's program can do the same.
  */
 #ifndef YOKE_TOOLS_TRAIN_TRAIN_H
 #define YOKE_TOOLS_TRAIN_TRAIN_H
@@ -13,7 +13,7 @@
 
 #include "tools/cli.h"
 
-/* Options of both commands, for their tables. */
+/* Options of train, eval, predict, estimate-memory and plan, for their tables. */
 #define TRAIN_MODEL_OPTIONS                                                                                            \
     {"model", "NAME", NULL, "mlp, resnet20, resnet32, resnet18, resnet50, gpt2, bert, bert-mlm", NULL},                          \
         {"model-config", "KEY=VALUE,..", NULL,                                                                          \
