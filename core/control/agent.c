@@ -460,6 +460,7 @@ void yk__agent_stop_at_exit(yk__agent *agent)
     uint32_t rounds = 0;
     if (!agent)
         return;
+    pthread_detach(agent->thread); /* while it runs: nobody joins it */
     atomic_store(&agent->stopping, true);
     if (write(agent->wake_fd, &one, sizeof one) < 0)
         nanosleep(&pause, NULL); /* it wakes by itself within TICK_MS */
