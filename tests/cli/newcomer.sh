@@ -17,7 +17,8 @@ says() { # says WORDS ARGUMENTS...: exit code 2, and a line has the words
     [ $code = 2 ] && grep -qF -e "$words" "$out/said"
 }
 absent() {
-    printf 'text,label\na,0\n' >dev.csv && mkdir -p run/checkpoint-20 bare || return 1
+    printf 'text,label\na,0\n' >dev.csv && mkdir -p run/checkpoint-20 run/checkpoint-x run/checkpoint-300 bare || return 1
+    printf '{}' >run/checkpoint-20/config.json
     says "(this folder has no devv.csv: did you mean dev.csv?)" train --model bert --tokenizer bytes --data devv.csv --output-dir x &&
         says "(this folder has no imagse: did you mean images?)" train --model mlp --data idx:imagse --output-dir x &&
         says "(this folder has no folder distant)" train --model mlp --data idx:distant/away --output-dir x &&
