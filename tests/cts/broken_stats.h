@@ -37,7 +37,7 @@ static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 #endif
 
 #if defined BREAK_NORM_EPS || defined BREAK_ADAM_EPS
-/* NORM_EPS: constants of a graph up to 1e-4 are twice what they are. ADAM_EPS: the eps among an optimizer's numbers is. */
+/* NORM_EPS doubles the constants of a graph up to 1e-4. ADAM_EPS doubles the eps among an optimizer's numbers. */
 static void eps_change(const yk_graph *g, const yk_submit *s, double by)
 {
 #ifdef BREAK_NORM_EPS

@@ -386,7 +386,7 @@ static void case_run(int i, int way)
     ck_assert_msg(!cases[i].one || ranks_now() - begin < 6, "%s, %s: %.1f s", cases[i].name, ways[way].name, ranks_now() - begin);
 }
 
-/* By each transport what it may do in its own way; the faults of asks by two. */
+/* Each transport runs the cases that depend on it; two of them run the faults of asks. */
 START_TEST(a_case)
 {
     const bool any = !cases[_i].one || cases[_i].run == case_killed || cases[_i].run == case_stopped;

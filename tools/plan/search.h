@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Candidates of `yoke plan`: each stage of sharding that is built, with and without recomputation, and micro batches in powers of two at a
- * fixed number of rows a step. Where one of them does not fit and a device has memory of its own, the same follow with --offload
+ * fixed number of rows a step. If one of them does not fit and a device has memory of its own, the same follow with --offload
  * state=host. `yoke estimate-memory` plans each one in a child, with the run's own code; cost.h predicts its time.
  */
 #ifndef YOKE_TOOLS_PLAN_SEARCH_H

@@ -29,18 +29,10 @@ static yk_status gather_nothing(yk__params *p, yk_error *err)
     return YK_OK;
 }
 
-static yk_status await_nothing(yk__params *p, uint32_t bucket, yk_error *err)
-{
-    (void)p;
-    (void)bucket;
-    (void)err;
-    return YK_OK;
-}
-
 const yk__way yk__way_far = {.name = "far",
                              .fits = far_fits,
                              .blocks = YK__BLOCK_GRADS,
                              .publish = publish_slices,
                              .gather = gather_nothing,
-                             .await = await_nothing,
+                             .await = yk__way_awaits_nothing,
                              .read = yk__params_read_device};

@@ -27,7 +27,7 @@ static yk_status gather_shared(yk__params *p, yk_error *err)
 }
 
 /* No message brings the values. The queue runs later programs behind the transfers that gather_shared has begun. */
-static yk_status await_nothing(yk__params *p, uint32_t bucket, yk_error *err)
+yk_status yk__way_awaits_nothing(yk__params *p, uint32_t bucket, yk_error *err)
 {
     (void)p;
     (void)bucket;
@@ -43,5 +43,5 @@ const yk__way yk__way_shared = {.name = "shared",
                                 .norm = yk__way_norm_exact,
                                 .publish = yk__way_publish_through,
                                 .gather = gather_shared,
-                                .await = await_nothing,
+                                .await = yk__way_awaits_nothing,
                                 .read = yk__params_read_device};

@@ -12,6 +12,8 @@ extern const yk__way yk__way_scattered_single, yk__way_offloaded_single, yk__way
 /* ---- Columns of several rows ---- */
 
 yk_status yk__way_reduces_nothing(yk__params *p, yk_error *err);
+/* await: no message of this rank's own brings the values. */
+yk_status yk__way_awaits_nothing(yk__params *p, uint32_t bucket, yk_error *err);
 /* publish: only marks copies in the compute format as older than the values. */
 yk_status yk__way_publishes_nothing(yk__updater *u, yk_error *err);
 /* norm: a program of the device takes the norm of this rank's slices, in f32; the host adds up one number from each member. */
