@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine's exchanges with other ranks: requests on the world and on the members. */
+/*
+ * The engine's exchanges with other ranks: requests on the world and on the members. The step thread of core/run calls all of them.
+ *
+ * Members alone call the functions under "By members". All ranks call the functions under "For all" and "By all ranks", in one
+ * order. An excluded rank calls yk__exchange_read alone, and any rank calls yk__exchange_fill alone.
+ */
 #include "core/run/exchange.h"
 
 #include <stdio.h>

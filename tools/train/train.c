@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starts the ranks, and opens data and model by the options that the commands share. */
+/*
+ * The common part of the commands with a model and data: it starts the ranks, and opens job, data and model by the shared options.
+ *
+ * yoke train, eval, predict and test call train_main in the main thread. Each started rank runs the same command line, so it calls
+ * train_main again. train_launch then returns -1, and the rank calls `run`. bench and estimate-memory call train_launch directly.
+ */
 #include "tools/train/train.h"
 
 #include <limits.h>
