@@ -39,7 +39,7 @@ static int by_node(const void *a, const void *b)
     return x->order < y->order ? -1 : x->order > y->order;
 }
 
-/* True if the value can be placed: one node makes all of it, and it has no place yet. */
+/* True if the value can be placed: one node, no all_reduce, makes all of it in this type, and it has no place yet. */
 static bool is_movable(const placing *state, yk__vid v, yk_dtype dtype)
 {
     const yk__graph *src = state->remap.src;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The common part of the commands with a model and data: it starts the ranks, and opens job, data and model by the shared options.
+ * The common part of the commands with a model and data: it checks the shared options, starts the ranks, and opens data and model. It opens
+ * the job too for eval and predict (train_use_open); the other commands call yk_open themselves.
  *
  * yoke train, eval, predict and test call train_main in the main thread. Each started rank runs the same command line, so it calls
- * train_main again. train_launch then returns -1, and the rank calls `run`. bench and estimate-memory call train_launch directly.
+ * train_main again. In a rank, or with no ranks to start, train_launch returns -1, and train_main calls `run`. bench and estimate-memory
+ * call train_launch directly.
  */
 #include "tools/train/train.h"
 
