@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A PJRT plugin around another one, PJRT_SHIM_REAL, that is bad in the way PJRT_SHIM says: "spoil" puts zeros in the place of the first
- * result from the third run on, "hang" never returns from a compile, "exit" aborts when the process ends, "none" does as the other one.
+ * result from the third run on, "hang" never returns from a compile, "exit" aborts when the process ends, "none" does as the other one,
+ * and so does "account", which appends each account of a program's memory to the file PJRT_SHIM_FILE, a line of five numbers.
  */
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +13,7 @@
 #include "backends/pjrt/api.h"
 
 static pjrt_api table;
-static pjrt_call real_execute, real_create;
+static pjrt_call real_execute, real_create, real_account;
 static pjrt_client *client;
 static pjrt_device *device;
 
@@ -43,6 +45,20 @@ static pjrt_error *shim_execute(void *args)
     return error;
 }
 
+static pjrt_error *shim_account(void *args)
+{
+    const pjrt_compiled_memory_args *a = args;
+    const char *path = getenv("PJRT_SHIM_FILE");
+    pjrt_error *error = real_account(args);
+    FILE *f = error || !path ? NULL : fopen(path, "a");
+    if (f) {
+        fprintf(f, "%lld %lld %lld %lld %lld\n", (long long)a->argument, (long long)a->result, (long long)a->alias,
+                (long long)a->temporary, (long long)a->code);
+        fclose(f);
+    }
+    return error;
+}
+
 static pjrt_error *shim_hang(void *args)
 {
     (void)args;
@@ -64,9 +80,12 @@ __attribute__((visibility("default"))) const pjrt_api *GetPjrtApi(void)
     table.size = sizeof table;
     real_execute = table.call[PJRT_LOADED_EXECUTE];
     real_create = table.call[PJRT_CLIENT_CREATE];
+    real_account = table.call[PJRT_COMPILED_MEMORY_STATS];
     if (!strcmp(how, "spoil")) {
         table.call[PJRT_LOADED_EXECUTE] = shim_execute;
         table.call[PJRT_CLIENT_CREATE] = shim_create;
+    } else if (!strcmp(how, "account")) {
+        table.call[PJRT_COMPILED_MEMORY_STATS] = shim_account;
     } else if (!strcmp(how, "hang")) {
         table.call[PJRT_CLIENT_COMPILE] = shim_hang;
     } else if (!strcmp(how, "exit")) {
