@@ -385,7 +385,8 @@ typedef struct yk_host {
      * plugin keeps its failure, and the call that returns the failed queue's status explains it. [any] */
     void (*fail)(const char *who, const char *fmt, ...);
     /* The value of the option YOKE_<PLUGIN>_<KEY>, or of the device spec's own setting, which wins; NULL if absent. The
-     * string lives until fini. Every host sets the key CORES, the cores for this rank's threads ("0-3,6"). [any] */
+     * string lives until fini. Every host sets CORES, the cores for this rank's threads ("0-3,6"), and since minor 6 DEVICE: the number
+     * of the one device that this process opens, before init; "" if not known. It means nothing with YK_CAP_CORES. [any] */
     const char *(*option)(const char *plugin, const char *key);
     /* Reference kernel: runs one node (composites too) on host memory in double precision, storing in the values'
      * types; slot[i] is where slot i lies. Slow. [any] */

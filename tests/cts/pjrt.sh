@@ -146,6 +146,18 @@ else
     train "an MLP" --model mlp --model-config hidden=64+64 --global-batch 16
 fi
 
+# A rank makes clients of its own device alone, beside the trial's of device 0.
+rm -f "$WORK/cards"
+PJRT_SHIM=cards PJRT_SHIM_FILE="$WORK/cards" PJRT_SHIM_REAL="$VENDOR" YOKE_PJRT="$WORK/shim.so:card" "$YOKE_BUILD/yoke" bench step \
+    --devices pjrt:1 --iterations 1 --global-batch 8 --model mlp --model-config hidden=8 >"$WORK/json" 2>"$WORK/err" &&
+    [ "$(sort -u "$WORK/cards" | tr '\n' ' ')" = "0 1 " ]
+failed=$?
+[ $failed = 0 ] || { tail -n 3 "$WORK/err"; tr '\n' ' ' <"$WORK/cards"; } | sed 's/^/# /'
+result $failed "a rank makes clients of its own device alone"
+PJRT_SHIM=cards PJRT_SHIM_REAL="$VENDOR" YOKE_PJRT="$WORK/shim.so:card" "$YOKE_BUILD/yoke" bench step --devices pjrt:7 --iterations 1 \
+    --model mlp 2>&1 | grep -q 'no device 7; there are: pjrt:0 .*pjrt:1 .*pjrt:2 '
+result $? "a device that is not there is refused with those that are"
+
 # accounted NAME PROGRAM OPTIONS: the estimate's peak is the run's, with the temporary memory that the vendor says; the largest program's
 # account is the vendor's own, as a shim around it writes down
 accounted()

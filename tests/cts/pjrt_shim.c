@@ -2,7 +2,8 @@
 /*
  * A PJRT plugin around another one, PJRT_SHIM_REAL, that is bad in the way PJRT_SHIM says: "spoil" puts zeros in the place of the first
  * result from the third run on, "hang" never returns from a compile, "exit" aborts when the process ends, "none" does as the other one,
- * and so does "account", which appends each account of a program's memory to the file PJRT_SHIM_FILE, a line of five numbers.
+ * and so does "cards", which has three devices, each in a client of its own, and appends their numbers to PJRT_SHIM_FILE as clients of them
+ * are made, and "account", which appends each account of a program's memory to the file PJRT_SHIM_FILE, a line of five numbers.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -27,6 +28,26 @@ static pjrt_error *shim_create(void *args)
         device = d.device[0];
     }
     return error;
+}
+
+/* A client of each of three devices, which are the one device of the real plugin. Other options, and other devices, are refused. */
+static pjrt_error *shim_each(void *args)
+{
+    static const pjrt_named_value wrong = {.size = sizeof wrong, .name = "no such option", .name_size = 14, .type = PJRT_VALUE_INT64,
+                                           .value_size = 1};
+    static const pjrt_named_value one = {.size = sizeof one, .name = "cpu_device_count", .name_size = 16, .type = PJRT_VALUE_INT64,
+                                         .value = {.number = 1}, .value_size = 1};
+    pjrt_client_create_args *a = args;
+    const bool fits = a->n_option == 2 && !memcmp(a->option->name, "visible_devices", 15) && *a->option->value.numbers < 3;
+    const char *path = getenv("PJRT_SHIM_FILE");
+    FILE *f = fits && path ? fopen(path, "a") : NULL;
+    if (f) {
+        fprintf(f, "%lld\n", (long long)*a->option->value.numbers);
+        fclose(f);
+    }
+    a->option = fits ? &one : &wrong;
+    a->n_option = 1;
+    return real_create(args);
 }
 
 static pjrt_error *shim_execute(void *args)
@@ -84,6 +105,8 @@ __attribute__((visibility("default"))) const pjrt_api *GetPjrtApi(void)
     if (!strcmp(how, "spoil")) {
         table.call[PJRT_LOADED_EXECUTE] = shim_execute;
         table.call[PJRT_CLIENT_CREATE] = shim_create;
+    } else if (!strcmp(how, "cards")) {
+        table.call[PJRT_CLIENT_CREATE] = shim_each;
     } else if (!strcmp(how, "account")) {
         table.call[PJRT_COMPILED_MEMORY_STATS] = shim_account;
     } else if (!strcmp(how, "hang")) {
