@@ -217,14 +217,13 @@ bool pj_restore(const pj_client *c, const void *bytes, size_t n, pjrt_loaded **l
     return true;
 }
 
-bool pj_temporary(const pj_client *c, pjrt_loaded *loaded, uint64_t *bytes)
+bool pj_memory(const pj_client *c, pjrt_loaded *loaded, pjrt_compiled_memory_args *account)
 {
     pjrt_executable *executable = object_ask(c, PJRT_LOADED_GET_EXECUTABLE, loaded);
-    pjrt_compiled_memory_args a = {.size = sizeof a, .executable = executable};
-    const bool good = executable && api_call(c, PJRT_COMPILED_MEMORY_STATS, &a, NULL) && a.temporary >= 0;
+    *account = (pjrt_compiled_memory_args){.size = sizeof *account, .executable = executable};
+    const bool good = executable && api_call(c, PJRT_COMPILED_MEMORY_STATS, account, NULL);
     object_destroy(c, PJRT_EXECUTABLE_DESTROY, executable);
-    *bytes = good ? (uint64_t)a.temporary : 0;
-    return good;
+    return good && account->code >= 0 && account->argument >= 0 && account->result >= 0 && account->alias >= 0 && account->temporary >= 0;
 }
 
 /* ---- Arrays and runs ------------------------------------------------------------------------------------------------ */

@@ -43,8 +43,8 @@ void pj_loaded_free(const pj_client *c, pjrt_loaded *loaded);
 /* Calls keep(arg, bytes, n) with the compiled program as bytes, which pj_restore takes. */
 bool pj_serialize(const pj_client *c, pjrt_loaded *loaded, void (*keep)(void *arg, const void *bytes, size_t n), void *arg);
 bool pj_restore(const pj_client *c, const void *bytes, size_t n, pjrt_loaded **loaded);
-/* Bytes that a run needs besides arguments and results; false if unknown. */
-bool pj_temporary(const pj_client *c, pjrt_loaded *loaded, uint64_t *bytes);
+/* The vendor's own account of what a program takes on the device; false if it has none. Only the first five members count. */
+bool pj_memory(const pj_client *c, pjrt_loaded *loaded, pjrt_compiled_memory_args *account);
 
 /* Copies from the host; the memory may change when the call returns. */
 bool pj_upload(const pj_client *c, const void *from, const pj_shape *shape, pjrt_buffer **buffer, char why[PJ_WHY]);

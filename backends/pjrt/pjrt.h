@@ -56,6 +56,7 @@ int pj_element_type(uint32_t dtype);
 yk_status pj_program_new(yk_device *dev, const yk_graph *g, yk_program **out);
 void pj_program_free(yk_program *p);
 const yk_graph *pj_program_graph(const yk_program *p);
+yk_status pj_program_memory(const yk_program *p, yk_program_memory *m);
 yk_status pj_program_run(yk_device *dev, const yk_submit *s, char why[KIT_WHY]);
 void pj_codes_free(yk_device *dev);
 

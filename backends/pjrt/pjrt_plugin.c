@@ -49,6 +49,7 @@ static const yk_plugin TABLE = {
     .buffer_free = pj_buffer_release,
     .program_new = pj_program_new,
     .program_free = pj_program_free,
+    .program_memory = pj_program_memory,
     .queue_new = queue_new,
     KIT_QUEUE_TABLE,
 };

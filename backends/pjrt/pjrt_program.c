@@ -155,6 +155,17 @@ const yk_graph *pj_program_graph(const yk_program *p)
     return p->graph;
 }
 
+yk_status pj_program_memory(const yk_program *p, yk_program_memory *m)
+{
+    pjrt_compiled_memory_args a = {.size = 0};
+    if (p->code && !pj_memory(&p->dev->client, p->code->loaded, &a))
+        return YK_E_UNSUPPORTED;
+    const yk_program_memory own = {.argument = (uint64_t)a.argument, .result = (uint64_t)a.result, .alias = (uint64_t)a.alias,
+                                   .temporary = (uint64_t)a.temporary, .code = (uint64_t)a.code};
+    kit_memory_give(m, &own);
+    return YK_OK;
+}
+
 /* ---- Runs ------------------------------------------------------------------------------------------------------------------ */
 
 typedef struct run {

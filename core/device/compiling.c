@@ -102,3 +102,17 @@ void yk__compiling_end(yk__compiling *c)
     pthread_cond_destroy(&c->wake);
     pthread_mutex_destroy(&c->lock);
 }
+
+bool yk__compiled_account(yk__device *dev, const yk_program *p, yk_program_memory *m, yk_error *err)
+{
+    *m = (yk_program_memory){.size = sizeof *m};
+    yk__host_message_clear();
+    const yk_status s = dev->table->program_memory(p, m);
+    if (s && s != YK_E_UNSUPPORTED)
+        yk__plugin_fail(err, dev->plugin, s, "the memory of a compiled program");
+    else if (!s && (m->alias > m->argument || m->alias > m->result))
+        yk__fail(err, YK_E_INTERNAL, "%s: expected a part of %llu bytes of arguments and of %llu of results, got %llu shared bytes: mend "
+                 "its program_memory", dev->plugin->name, (unsigned long long)m->argument, (unsigned long long)m->result,
+                 (unsigned long long)m->alias);
+    return !s && !err->status;
+}

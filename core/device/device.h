@@ -59,6 +59,7 @@ void yk__plugin_list_free(yk__plugin_info *list, uint32_t n);
 /* Names of the plugins that own variables of the environment, "cpu, opencl": of the folder, loaded, or in YOKE_PLUGINS; allocated. */
 char *yk__plugin_owners(void);
 bool yk__plugin_aborts(const yk__plugin *p); /* it has its own queue_abort */
+bool yk__plugin_accounts(const yk__plugin *p); /* it has program_memory */
 /* Runs fini of all loaded plugins at the end of a job; the files stay mapped, as vendor libraries keep threads. */
 void yk__plugins_fini(void);
 /* Frees the plugins that fini has ended, and with the last one the host's strings. For the time when this library itself is unloaded. */
@@ -147,6 +148,8 @@ void yk__device_close(yk__device *dev);
 /* From here on the device only plans: it reports capabilities and memory, and gives out points, but stores and computes nothing. Reads
  * leave their target unchanged. Call it before making any object on the device. */
 yk_status yk__device_plan_only(yk__device *dev, yk_error *err);
+/* A device that plans only compiles its programs from here on if their memory is known by compiling alone (yk_plugin.program_memory). */
+void yk__device_plan_compiles(yk__device *dev);
 /* The plugin's collectives among devices, and the handle to call them with; NULL if it has none. A device that plans only answers for its
  * name alone. */
 const struct yk_coll *yk__device_coll(const yk__device *dev, yk_device **handle);

@@ -56,12 +56,16 @@ static yk_status read_caps(yk__device *dev, yk_error *err)
 
 static yk_status open_plugin(yk__device *dev, yk_error *err)
 {
+    char number[16];
     const char *cores = dev->place.cores;
     if (*cores && yk__bind_cores(cores, err))
         return err->status;
     if (yk__plugin_open(dev->place.plugin, &dev->plugin, err))
         return err->status;
     if (*cores && yk__plugin_option_set(dev->plugin->name, "CORES", cores, err))
+        return err->status;
+    snprintf(number, sizeof number, "%u", dev->place.device);
+    if (!dev->plugin->started && yk__plugin_option_set(dev->plugin->name, "DEVICE", number, err))
         return err->status;
     if (yk__plugin_start(dev->plugin, err))
         return err->status;

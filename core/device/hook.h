@@ -20,7 +20,7 @@ enum { HOOK_VALIDATE = 1, HOOK_TRACE = 2, HOOK_COUNT = 4 };
     X(init) X(fini) X(device_count) X(device_caps) X(device_open) X(device_close) X(claims) X(buffer_new)             \
     X(buffer_wrap) X(buffer_free) X(buffer_map) X(program_new) X(program_free) X(queue_new) X(queue_free)             \
     X(queue_run) X(queue_copy) X(queue_poll) X(queue_wait) X(queue_abort) X(queue_span) X(extension)                  \
-    X(graph_scratch) X(host_pin) X(host_unpin)
+    X(graph_scratch) X(host_pin) X(host_unpin) X(program_memory)
 
 typedef enum hook_fn {
 #define HOOK_ENUM(name) HOOK_##name,

@@ -172,6 +172,16 @@ static yk_status graph_scratch(yk_device *dev, const yk_graph *g, uint64_t *byte
     return yk__hook_end(&c, d->hook->inner->graph_scratch(d->inner, g, bytes), 0);
 }
 
+static yk_status program_memory(const yk_program *p, yk_program_memory *m)
+{
+    const hook_object *o = (const hook_object *)p;
+    hook_call c;
+    if (!yk__hook_alive(p, HOOK_PROGRAM))
+        return YK_E_INTERNAL;
+    c = yk__hook_begin(o->hook, HOOK_program_memory);
+    return yk__hook_end(&c, o->hook->inner->program_memory(o->inner, m), 0);
+}
+
 static void program_free(yk_program *p)
 {
     hook_object *o = (hook_object *)p;
@@ -333,6 +343,7 @@ void yk__hook_functions(yk_plugin *t)
     t->program_new = program_new;
     t->graph_scratch = graph_scratch;
     t->program_free = program_free;
+    t->program_memory = program_memory;
     t->queue_new = queue_new;
     t->queue_free = queue_free;
     t->queue_run = queue_run;

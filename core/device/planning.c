@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A device that only plans: a table over an opened device that reports its capabilities (claims, scratch memory), and whose buffers,
- * programs and queue store and run nothing. So the job's own code counts a job's memory, on a machine that does not have as much.
+ * programs and queue store and run nothing. So the job's own code counts a job's memory, on a machine that does not have as much. The
+ * plugin compiles the programs if the caller asks for it, and if compiling alone tells their memory.
  *
  * Contents of buffers are never read or written; sizes, ranges and points are as on a device.
  */
@@ -17,11 +18,18 @@ typedef struct planned_device {
     const yk_plugin *inner;
     yk_device *device; /* the plugin's */
     yk_queue *queue;   /* the plugin's; no call submits work to it */
+    bool compiles;     /* program_new makes the plugin's program, too */
 } planned_device;
 
 typedef struct planned_buffer {
     uint64_t bytes;
 } planned_buffer;
+
+typedef struct planned_program {
+    const planned_device *device;
+    const yk_graph *graph; /* outlives it */
+    yk_program *inner;     /* the plugin's; NULL unless the device compiles */
+} planned_program;
 
 typedef struct planned_queue {
     uint64_t last;
@@ -75,18 +83,35 @@ static void planned_buffer_free(yk_buffer *b)
     yk__free(b);
 }
 
-/* A program is its graph, which outlives it. */
-static yk_status planned_program_new(yk_device *dev, const yk_graph *g, yk_program **p)
+static yk_status planned_program_new(yk_device *dev, const yk_graph *g, yk_program **out)
 {
-    (void)dev;
-    *p = (yk_program *)(void *)(uintptr_t)g;
-    return YK_OK;
+    const planned_device *d = (planned_device *)(void *)dev;
+    planned_program *p = yk__calloc(1, sizeof *p);
+    if (!p)
+        return YK_E_MEM;
+    p->device = d;
+    p->graph = g;
+    yk_status s = d->compiles ? d->inner->program_new(d->device, g, &p->inner) : YK_OK;
+    s = d->compiles ? yk__plugin_made(s, p->inner) : s;
+    if (s)
+        yk__free(p);
+    else
+        *out = (yk_program *)(void *)p;
+    return s;
 }
 
-/* No-op: program_new allocates nothing. */
-static void planned_program_free(yk_program *p)
+static void planned_program_free(yk_program *program)
 {
-    (void)p;
+    planned_program *p = (planned_program *)(void *)program;
+    if (p && p->inner)
+        p->device->inner->program_free(p->inner);
+    yk__free(p);
+}
+
+static yk_status planned_memory(const yk_program *program, yk_program_memory *m)
+{
+    const planned_program *p = (const planned_program *)(const void *)program;
+    return p->inner ? p->device->inner->program_memory(p->inner, m) : YK_E_UNSUPPORTED;
 }
 
 static yk_status planned_queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **q)
@@ -109,7 +134,7 @@ static yk_status planned_queue_point(yk_queue *q, uint64_t *point)
 
 static yk_status planned_queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 {
-    const yk_graph *g = (const yk_graph *)(const void *)s->program;
+    const yk_graph *g = ((const planned_program *)(const void *)s->program)->graph;
     for (uint32_t i = 0; i < g->n_slot; i++) {
         const planned_buffer *b = (const planned_buffer *)(const void *)s->slot[i];
         if (b && (s->slot_offset[i] > b->bytes || g->slot[i].bytes > b->bytes - s->slot_offset[i]))
@@ -172,6 +197,7 @@ static yk_plugin planned_table(const yk_plugin *inner)
         .queue_copy = planned_queue_copy,
         .queue_poll = planned_queue_poll,
         .queue_wait = planned_queue_wait,
+        .program_memory = planned_memory,
     };
 }
 
@@ -204,4 +230,10 @@ yk_status yk__device_plan_only(yk__device *dev, yk_error *err)
     dev->queue = queue;
     dev->plans_only = true;
     return YK_OK;
+}
+
+void yk__device_plan_compiles(yk__device *dev)
+{
+    if (dev->plans_only)
+        ((planned_device *)(void *)dev->handle)->compiles = yk__plugin_accounts(dev->plugin);
 }

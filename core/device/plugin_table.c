@@ -72,6 +72,12 @@ static yk_status no_scratch(yk_device *dev, const yk_graph *g, uint64_t *bytes)
     return YK_OK;
 }
 
+static yk_status no_account(const yk_program *p, yk_program_memory *m)
+{
+    (void)p, (void)m;
+    return YK_E_UNSUPPORTED;
+}
+
 static void fill_gaps(yk_plugin *t)
 {
 #define FILL(member, with) t->member = t->member ? t->member : with
@@ -87,6 +93,7 @@ static void fill_gaps(yk_plugin *t)
     FILL(queue_span, no_span);
     FILL(host_pin, no_pin);
     FILL(host_unpin, no_unpin);
+    FILL(program_memory, no_account);
 #undef FILL
 }
 
@@ -156,6 +163,11 @@ yk_status yk__plugin_table_take(const yk_plugin *given, const char *who, yk_plug
 bool yk__plugin_aborts(const yk__plugin *p)
 {
     return p->table.queue_abort != no_abort;
+}
+
+bool yk__plugin_accounts(const yk__plugin *p)
+{
+    return p->table.program_memory != no_account;
 }
 
 /* ---- Known operations ---- */

@@ -342,15 +342,17 @@ static yk_status select_auto(selection *s, bool forced, yk_error *err)
 
 /* ---- All specs ------------------------------------------------------------------------------------------------------ */
 
-/* Tells a plugin its cores before it loads, as some drivers start threads at once. Only possible if a single spec names the plugin. */
-static yk_status hint_cores(const device_spec *spec, const device_spec *all, uint32_t n, const yk__plugin *p, yk_error *err)
+/* Sends a plugin its cores and its device before it loads, as some drivers start threads, or take each device, at once. Only possible if a
+ * single spec names the plugin. */
+static yk_status send_hints(const device_spec *spec, const device_spec *all, uint32_t n, const yk__plugin *p, yk_error *err)
 {
     uint32_t same = 0;
     for (uint32_t i = 0; i < n; i++)
         same += !strcmp(all[i].plugin, spec->plugin);
-    if (same != 1 || !*spec->cores || p->started)
-        return YK_OK;
-    return yk__plugin_option_set(p->name, "CORES", spec->cores, err);
+    const bool one = same == 1 && strspn(spec->list, "0123456789") == strlen(spec->list);
+    if (p->started || yk__plugin_option_set(p->name, "DEVICE", one ? spec->list : "", err))
+        return err->status;
+    return same == 1 && *spec->cores ? yk__plugin_option_set(p->name, "CORES", spec->cores, err) : YK_OK;
 }
 
 static yk_status spec_resolve(selection *s, const device_spec *spec, const device_spec *all, uint32_t n_all, yk_error *err)
@@ -362,7 +364,7 @@ static yk_status spec_resolve(selection *s, const device_spec *spec, const devic
         return select_auto(s, spec->forced, err);
     if (yk__plugin_open(spec->plugin, &p, err))
         return yk__fail_in(err, "device spec \"%s\"", spec->text);
-    if (hint_cores(spec, all, n_all, p, err) || yk__plugin_start(p, err))
+    if (send_hints(spec, all, n_all, p, err) || yk__plugin_start(p, err))
         return err->status;
     if (yk__plugin_devices(p, &n, err))
         return err->status;

@@ -45,6 +45,9 @@ typedef struct yk__exec {
     uint32_t n_cast;                 /* parameters with a copy when the casts were made */
     uint64_t compiles, hits;         /* counts of the cache */
     double plan_seconds;             /* seconds of the last compile */
+    uint64_t accounts;               /* programs whose compiler said their memory (yk_plugin.program_memory) */
+    yk_program_memory largest;       /* the account of the one among them that takes most */
+    double compile_seconds;          /* seconds in compilations so far */
     uint64_t kept_bytes;             /* part of the arena that forward leaves for backward, at most */
 } yk__exec;
 

@@ -90,9 +90,29 @@ static yk_status make_copies(yk__exec *exec, yk__prog *p, yk_error *err)
     return YK_OK;
 }
 
+static uint64_t account_bytes(const yk_program_memory *m)
+{
+    return m->argument + m->result - m->alias + m->temporary + m->code;
+}
+
+/* Counts what the program's compiler says of its memory, where it says anything. */
+static yk_status count_account(yk__exec *exec, const yk_program *program, yk_error *err)
+{
+    yk_program_memory m;
+    if (!yk__compiled_account(exec->queue->dev, program, &m, err))
+        return err->status;
+    exec->accounts++;
+    if (account_bytes(&m) > account_bytes(&exec->largest))
+        exec->largest = m;
+    if (m.temporary > exec->queue->bytes[YK__SCRATCH_BYTES])
+        yk__queue_count(exec->queue, m.temporary - exec->queue->bytes[YK__SCRATCH_BYTES], YK__SCRATCH_BYTES);
+    return YK_OK;
+}
+
 static yk_status compile_segments(yk__exec *exec, yk__prog *p, yk_error *err)
 {
     yk__device *dev = exec->queue->dev;
+    const double began = yk__seconds();
     yk__compiling c;
     uint32_t n = 0;
     for (uint32_t i = 0; i < p->plan->n_segment; i++)
@@ -104,10 +124,11 @@ static yk_status compile_segments(yk__exec *exec, yk__prog *p, yk_error *err)
             continue;
         if (atomic_load(&dev->aborted) || __atomic_load_n(exec->queue->cancel, __ATOMIC_ACQUIRE))
             yk__fail(err, YK_E_CANCELLED, "compiling: the job was ended");
-        else
-            yk__compiling_next(&c, g, &p->program[i], err);
+        else if (!yk__compiling_next(&c, g, &p->program[i], err))
+            count_account(exec, p->program[i], err);
     }
     yk__compiling_end(&c);
+    exec->compile_seconds += yk__seconds() - began;
     return err->status;
 }
 

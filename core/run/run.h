@@ -252,6 +252,9 @@ typedef struct yk__engine_stats {
     uint64_t trained_elements; /* elements of all ranks' parts together */
     double plan_seconds;      /* seconds of the last compile */
     uint64_t plans, plan_bytes; /* in the cache now; host memory of these plans */
+    uint64_t accounts;          /* programs made so far whose compiler said their memory (yk_plugin.program_memory) */
+    yk_program_memory largest;  /* the account of the one among them that takes most */
+    double compile_seconds;     /* seconds in compilations so far */
 } yk__engine_stats;
 void yk__engine_stats_get(const yk__engine *e, yk__engine_stats *s);
 /* Shows each plan in the cache, for a count of its work. The plans stay the engine's, and are valid during the call. */

@@ -39,7 +39,7 @@ extern "C" {
 #endif
 
 #define YK_ABI 2u         /* major version; the loader refuses any other */
-#define YK_ABI_MINOR 5u   /* additions to the major version so far */
+#define YK_ABI_MINOR 6u   /* additions to the major version so far */
 #define YK_MAX_DIMS 8     /* dimensions of a value */
 #define YK_NONE UINT32_MAX /* no slot, no value */
 
@@ -385,7 +385,8 @@ typedef struct yk_host {
      * plugin keeps its failure, and the call that returns the failed queue's status explains it. [any] */
     void (*fail)(const char *who, const char *fmt, ...);
     /* The value of the option YOKE_<PLUGIN>_<KEY>, or of the device spec's own setting, which wins; NULL if absent. The
-     * string lives until fini. Every host sets the key CORES, the cores for this rank's threads ("0-3,6"). [any] */
+     * string lives until fini. Every host sets CORES, the cores for this rank's threads ("0-3,6"), and since minor 6 DEVICE: the number
+     * of the one device that this process opens, before init; "" if not known. It means nothing with YK_CAP_CORES. [any] */
     const char *(*option)(const char *plugin, const char *key);
     /* Reference kernel: runs one node (composites too) on host memory in double precision, storing in the values'
      * types; slot[i] is where slot i lies. Slow. [any] */
@@ -512,6 +513,15 @@ enum {
 
 typedef struct yk_pin yk_pin; /* opaque; owned by the plugin */
 
+/* Bytes of device memory that one run of a program takes, by the account of the compiler that made it. Since minor 6. */
+typedef struct yk_program_memory {
+    uint32_t size, reserved;
+    uint64_t argument, result; /* arrays that the run reads and writes; contents of slots */
+    uint64_t alias;            /* part of `result` that lies where arguments lay, at most min(argument, result) */
+    uint64_t temporary;        /* beside them, during the run */
+    uint64_t code;             /* instructions and constants, as long as the program lives; programs may share them */
+} yk_program_memory;
+
 /*
  * A member is present unless its comment gives a meaning of NULL.
  *
@@ -579,6 +589,10 @@ typedef struct yk_plugin {
      * until unpinned, and may be pinned on several devices. NULL without YK_CAP_PINS. [any] */
     yk_status (*host_pin)(yk_device *dev, void *memory, uint64_t bytes, yk_pin **pin);
     void (*host_unpin)(yk_pin *pin); /* no copy uses it [any] */
+    /* The account of a program that was made, for a device whose compiler alone knows its memory. It fills at most m->size bytes. Equal
+     * programs of a device have equal accounts. The host counts `temporary` as graph_scratch's bytes, and compiles to estimate memory.
+     * YK_E_UNSUPPORTED: not known. The pointer may be NULL: graph_scratch says it. Since minor 6. [any] */
+    yk_status (*program_memory)(const yk_program *p, yk_program_memory *m);
 } yk_plugin;
 
 /* The two usual copies, in short form. [one] per queue */

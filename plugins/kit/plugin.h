@@ -99,6 +99,14 @@ static inline void kit_caps_give(yk_device_caps *to, const yk_device_caps *caps)
     to->size = size;
 }
 
+/* As kit_caps_give, for a program's account. */
+static inline void kit_memory_give(yk_program_memory *to, const yk_program_memory *own)
+{
+    const uint32_t size = to->size < sizeof *own ? to->size : (uint32_t)sizeof *own;
+    memcpy(to, own, size);
+    to->size = size;
+}
+
 /* Defines the one function that a plugin exports, which answers with its table. */
 #define KIT_PLUGIN_EXPORT(table)                                                                                     \
     const yk_plugin *yk_plugin_query(uint32_t abi);                                                                  \

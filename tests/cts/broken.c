@@ -753,6 +753,9 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
 #ifdef BREAK_SCRATCH_BYTES
     bad.graph_scratch = bad_scratch;
 #endif
+#ifdef BAD_ACCOUNT
+    bad.program_memory = bad_account;
+#endif
 #ifdef CAPS
     bad.device_caps = bad_caps;
 #endif

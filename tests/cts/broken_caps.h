@@ -31,3 +31,25 @@ static yk_status bad_caps(uint32_t i, yk_device_caps *caps)
     return s;
 }
 #endif
+
+#if defined BREAK_ACCOUNT || defined BREAK_ACCOUNT_SHORT || defined BREAK_ACCOUNT_ALIAS
+#define BAD_ACCOUNT
+static yk_status bad_account(const yk_program *p, yk_program_memory *m)
+{
+    static uint64_t times;
+    const uint32_t size = m->size < sizeof *m ? m->size : (uint32_t)sizeof *m;
+    yk_program_memory own = {.size = size, .argument = 1 << 20, .result = 1 << 20};
+    (void)p, (void)times;
+#ifdef BREAK_ACCOUNT /* another one for each program */
+    own.temporary = 64 * ++times;
+#elif defined BREAK_ACCOUNT_ALIAS /* more shared than there is */
+    own.alias = 1 << 21;
+#endif
+#ifdef BREAK_ACCOUNT_SHORT /* writes all of its own struct */
+    memcpy(m, &own, sizeof own);
+#else
+    memcpy(m, &own, size);
+#endif
+    return YK_OK;
+}
+#endif

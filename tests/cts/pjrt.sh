@@ -57,6 +57,10 @@ fetch lammps-jax-pjrt-cpu 0.11.2 1319390d948b39f69f7dade496b7c385149d9ca6097a6b6
 VENDOR=$cache/lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so
 export YOKE_PJRT="$VENDOR"
 
+# shellcheck disable=SC2086
+${CC:-gcc} -std=gnu11 -O1 -fPIC -shared -I"$YOKE_SOURCE" -o "$WORK/shim.so" "$YOKE_SOURCE/tests/cts/pjrt_shim.c" -ldl
+result $? "a shim around it is built"
+
 # op, body: each primitive and each composite's body against float64
 for group in ${YOKE_TEST_LONG:+all} abi,op,buffer,queue,rebind,random; do
     if [ "$group" = all ]; then
@@ -141,9 +145,49 @@ if [ -d "$YOKE_TEST_DATA/fashion-mnist" ]; then
 else
     train "an MLP" --model mlp --model-config hidden=64+64 --global-batch 16
 fi
-"$YOKE_BUILD/yoke" estimate-memory --devices pjrt:0 --model mlp --global-batch 16 >"$WORK/plan" &&
-    grep -q 'working memory  *[0-9]' "$WORK/plan"
-result $? "its memory is estimated"
+
+# A rank makes clients of its own device alone, beside the trial's of device 0.
+rm -f "$WORK/cards"
+PJRT_SHIM=cards PJRT_SHIM_FILE="$WORK/cards" PJRT_SHIM_REAL="$VENDOR" YOKE_PJRT="$WORK/shim.so:card" "$YOKE_BUILD/yoke" bench step \
+    --devices pjrt:1 --iterations 1 --global-batch 8 --model mlp --model-config hidden=8 >"$WORK/json" 2>"$WORK/err" &&
+    [ "$(sort -u "$WORK/cards" | tr '\n' ' ')" = "0 1 " ]
+failed=$?
+[ $failed = 0 ] || { tail -n 3 "$WORK/err"; tr '\n' ' ' <"$WORK/cards"; } | sed 's/^/# /'
+result $failed "a rank makes clients of its own device alone"
+PJRT_SHIM=cards PJRT_SHIM_REAL="$VENDOR" YOKE_PJRT="$WORK/shim.so:card" "$YOKE_BUILD/yoke" bench step --devices pjrt:7 --iterations 1 \
+    --model mlp 2>&1 | grep -q 'no device 7; there are: pjrt:0 .*pjrt:1 .*pjrt:2 '
+result $? "a device that is not there is refused with those that are"
+
+# accounted NAME PROGRAM OPTIONS: the estimate's peak is the run's, with the temporary memory that the vendor says; the largest program's
+# account is the vendor's own, as a shim around it writes down
+accounted()
+{
+    name=$1
+    shift
+    rm -f "$WORK/accounts"
+    for compiles in "" --no-compile; do
+        PJRT_SHIM=account PJRT_SHIM_FILE="$WORK/accounts" PJRT_SHIM_REAL="$VENDOR" YOKE_PJRT="$WORK/shim.so:shim" "$YOKE_BUILD/yoke" \
+            estimate-memory --devices pjrt:0 --eval-strategy no --optim sgd "$@" --json $compiles >"$WORK/plan$compiles" 2>"$WORK/err" ||
+            { tail -n 3 "$WORK/err" | sed 's/^/# /'; result 1 "$name"; return; }
+    done
+    "$YOKE_BUILD/yoke" bench step --devices pjrt:0 --optim sgdm --iterations 1 --json "$@" >"$WORK/run" 2>"$WORK/err" &&
+        python3 - "$WORK/plan" "$WORK/plan--no-compile" "$WORK/run" "$WORK/accounts" <<'P'
+import json, sys
+plan, plain = (json.load(open(f))["ranks"][0] for f in sys.argv[1:3])
+run = json.load(open(sys.argv[3]))
+said = [tuple(map(int, line.split())) for line in open(sys.argv[4])]
+total = lambda a: a[0] + a[1] - a[2] + a[3] + a[4]
+print("#", plan["program"], plan["programs"], "programs", plan["compile_seconds"], "s; peaks", plan["peak_bytes"], plain["peak_bytes"])
+largest = max(said, key=total)
+assert plan["program"] == dict(zip(("argument", "result", "alias", "temporary", "code"), largest)) | {"total": total(largest)}
+assert len(said) <= plan["programs"] and plan["compile_seconds"] > 0
+most = max(a[3] for a in said)
+assert plan["peak_bytes"] == run["peak_bytes"] > 0 < most and plan["peak_bytes"] == plain["peak_bytes"] + most
+assert "program" not in plain and plain["peak_bytes"] > 0
+P
+    result $? "$name"
+}
+accounted "an MLP's memory is estimated to the byte, with the executables' own" --model mlp --model-config hidden=64 --global-batch 16
 if [ "$SANITIZER" = none ]; then
     # tied embeddings: two gradients lie in one place
     train "a GPT-2" --model gpt2 --global-batch 4 --model-config n_layer=1,n_head=2,n_embd=32,vocab_size=100,seq_len=16
@@ -190,9 +234,6 @@ if [ -n "${YOKE_TEST_LONG-}" ]; then # 270 MB
         goes_on "JAX's CUDA plugin without a GPU is left out" "$cache/jax_plugins/xla_cuda13/xla_cuda_plugin.so" "makes no client"
 fi
 
-# shellcheck disable=SC2086
-${CC:-gcc} -std=gnu11 -O1 -fPIC -shared -I"$YOKE_SOURCE" -o "$WORK/shim.so" "$YOKE_SOURCE/tests/cts/pjrt_shim.c" -ldl
-result $? "a shim around it is built"
 export PJRT_SHIM_REAL="$VENDOR" YOKE_PJRT="$WORK/shim.so:shim"
 PJRT_SHIM=none info "a shim that changes nothing is a device, by the name it was given" "pjrt:0 *shim (cpu)" 1
 touch "$WORK/shim.so"

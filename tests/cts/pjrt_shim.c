@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A PJRT plugin around another one, PJRT_SHIM_REAL, that is bad in the way PJRT_SHIM says: "spoil" puts zeros in the place of the first
- * result from the third run on, "hang" never returns from a compile, "exit" aborts when the process ends, "none" does as the other one.
+ * result from the third run on, "hang" never returns from a compile, "exit" aborts when the process ends, "none" does as the other one,
+ * and so does "cards", which has three devices, each in a client of its own, and appends their numbers to PJRT_SHIM_FILE as clients of them
+ * are made, and "account", which appends each account of a program's memory to the file PJRT_SHIM_FILE, a line of five numbers.
  */
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +14,7 @@
 #include "backends/pjrt/api.h"
 
 static pjrt_api table;
-static pjrt_call real_execute, real_create;
+static pjrt_call real_execute, real_create, real_account;
 static pjrt_client *client;
 static pjrt_device *device;
 
@@ -27,6 +30,26 @@ static pjrt_error *shim_create(void *args)
     return error;
 }
 
+/* A client of each of three devices, which are the one device of the real plugin. Other options, and other devices, are refused. */
+static pjrt_error *shim_each(void *args)
+{
+    static const pjrt_named_value wrong = {.size = sizeof wrong, .name = "no such option", .name_size = 14, .type = PJRT_VALUE_INT64,
+                                           .value_size = 1};
+    static const pjrt_named_value one = {.size = sizeof one, .name = "cpu_device_count", .name_size = 16, .type = PJRT_VALUE_INT64,
+                                         .value = {.number = 1}, .value_size = 1};
+    pjrt_client_create_args *a = args;
+    const bool fits = a->n_option == 2 && !memcmp(a->option->name, "visible_devices", 15) && *a->option->value.numbers < 3;
+    const char *path = getenv("PJRT_SHIM_FILE");
+    FILE *f = fits && path ? fopen(path, "a") : NULL;
+    if (f) {
+        fprintf(f, "%lld\n", (long long)*a->option->value.numbers);
+        fclose(f);
+    }
+    a->option = fits ? &one : &wrong;
+    a->n_option = 1;
+    return real_create(args);
+}
+
 static pjrt_error *shim_execute(void *args)
 {
     static const float zeros[4096];
@@ -39,6 +62,20 @@ static pjrt_error *shim_execute(void *args)
                                  .device = device};
         table.call[PJRT_CLIENT_BUFFER_FROM_HOST_BUFFER](&h);
         a->result[0][0] = h.buffer;
+    }
+    return error;
+}
+
+static pjrt_error *shim_account(void *args)
+{
+    const pjrt_compiled_memory_args *a = args;
+    const char *path = getenv("PJRT_SHIM_FILE");
+    pjrt_error *error = real_account(args);
+    FILE *f = error || !path ? NULL : fopen(path, "a");
+    if (f) {
+        fprintf(f, "%lld %lld %lld %lld %lld\n", (long long)a->argument, (long long)a->result, (long long)a->alias,
+                (long long)a->temporary, (long long)a->code);
+        fclose(f);
     }
     return error;
 }
@@ -64,9 +101,14 @@ __attribute__((visibility("default"))) const pjrt_api *GetPjrtApi(void)
     table.size = sizeof table;
     real_execute = table.call[PJRT_LOADED_EXECUTE];
     real_create = table.call[PJRT_CLIENT_CREATE];
+    real_account = table.call[PJRT_COMPILED_MEMORY_STATS];
     if (!strcmp(how, "spoil")) {
         table.call[PJRT_LOADED_EXECUTE] = shim_execute;
         table.call[PJRT_CLIENT_CREATE] = shim_create;
+    } else if (!strcmp(how, "cards")) {
+        table.call[PJRT_CLIENT_CREATE] = shim_each;
+    } else if (!strcmp(how, "account")) {
+        table.call[PJRT_COMPILED_MEMORY_STATS] = shim_account;
     } else if (!strcmp(how, "hang")) {
         table.call[PJRT_CLIENT_COMPILE] = shim_hang;
     } else if (!strcmp(how, "exit")) {

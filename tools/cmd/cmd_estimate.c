@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke estimate-memory: plans a training step like the run itself, without making, compiling or running anything. */
+/*
+ * yoke estimate-memory: plans a training step like the run itself, without making or running anything. Nothing is compiled, except for a
+ * device whose compiler alone knows a program's memory.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +22,7 @@ static const yk__cli_option options[] = {
     {"threads", "N", NULL, "the CPU's first N cores, instead of --devices", NULL},
     {"memory-limit", "BYTES", NULL, "of each rank, as 6G or 500M; by rank: 6G,2G. Activations are recomputed to stay below",
      "YOKE_MEMORY_LIMIT"},
+    {"no-compile", NULL, NULL, "compile nothing, also for a device whose compiler alone knows a program's memory", NULL},
     TRAIN_REFUSED_OPTIONS,
     TRAIN_REFUSED("dtypes", "--precision names one format: run it once for each"),
 };
@@ -31,8 +35,12 @@ static const yk__cli_command command = {
     .usage = "--model NAME|--from DIR [--data KIND:PATH] [the options of yoke train]",
     .summary = "tell beforehand how much memory a training step takes",
     .text = "Plans a training step as the run itself would, for each rank, and prints the bytes its device will be asked for:\n"
-            "exactly those, since the very same code plans both. Nothing is allocated on the device, compiled or computed, so\n"
-            "that models that do not fit here have an answer too.\n"
+            "exactly those, since the very same code plans both. Nothing is allocated on the device or computed, so\n"
+            "that models that do not fit here have an answer too. Nothing is compiled, unless a device's compiler alone knows\n"
+            "what its programs take (PJRT). Then lines say what the largest program takes, by its compiler's account, and how\n"
+            "long compiling took: its arguments and results, what of the results lies where arguments lay, temporary memory,\n"
+            "which counts as working memory, and code. The cache folder keeps what was compiled for the run; with --no-compile\n"
+            "such memory is not known, and not counted.\n"
             "\n"
             "Parameters include the 16-bit copies that products read in mixed precision (none under a memory limit).\n"
             "Activations are what the forward pass leaves for the backward pass; working memory is the most that lies beside\n"
@@ -56,7 +64,40 @@ static const yk__cli_command command = {
     .n_spellings = sizeof spellings / sizeof spellings[0],
 };
 
-enum { SIZES = 9, OF_RANK = SIZES - 1, FIELDS = SIZES + WORK_FIELDS }; /* bytes of memory, the last of all ranks; then work */
+/* The account of a rank's largest program, in the order of yk_program_memory's members. */
+enum { ARGUMENT, RESULT, ALIAS, TEMPORARY, CODE, PROGRAMS, SECONDS, ACCOUNT };
+/* Bytes of memory, the last of all ranks; then work; then the account, of which PROGRAMS is 0 where none is known. */
+enum { SIZES = 9, OF_RANK = SIZES - 1, AT_ACCOUNT = SIZES + WORK_FIELDS, FIELDS = AT_ACCOUNT + ACCOUNT };
+
+static void account_fields(const yk_job *job, double v[ACCOUNT])
+{
+    yk__engine_stats s;
+    yk__engine_stats_get(job->engine, &s);
+    v[ARGUMENT] = (double)s.largest.argument;
+    v[RESULT] = (double)s.largest.result;
+    v[ALIAS] = (double)s.largest.alias;
+    v[TEMPORARY] = (double)s.largest.temporary;
+    v[CODE] = (double)s.largest.code;
+    v[PROGRAMS] = (double)s.accounts;
+    v[SECONDS] = s.accounts ? s.compile_seconds : 0;
+}
+
+/* Bytes on the device of a run of the program. */
+static double account_total(const double v[ACCOUNT])
+{
+    return v[ARGUMENT] + v[RESULT] - v[ALIAS] + v[TEMPORARY] + v[CODE];
+}
+
+static void account_print_json(const double v[ACCOUNT])
+{
+    static const char *const names[] = {"argument", "result", "alias", "temporary", "code"};
+    if (!v[PROGRAMS])
+        return;
+    printf(", \"program\": {");
+    for (int i = 0; i < PROGRAMS; i++)
+        printf("\"%s\": %.0f, ", names[i], v[i]);
+    printf("\"total\": %.0f}, \"programs\": %.0f, \"compile_seconds\": %.3f", account_total(v), v[PROGRAMS], v[SECONDS]);
+}
 
 static void rank_fields(const yk_job *job, double v[FIELDS])
 {
@@ -68,6 +109,7 @@ static void rank_fields(const yk_job *job, double v[FIELDS])
     for (int i = 0; i < SIZES; i++)
         v[i] = (double)all[i];
     memcpy(v + SIZES, &counted, sizeof counted);
+    account_fields(job, v + AT_ACCOUNT);
 }
 
 /* A device's facts for a plan, of all ranks on each rank. */
@@ -99,9 +141,35 @@ static void print_json(yk_job *job, const double *v, const device_facts *facts)
         facts_print(&facts[r]);
         printf(", \"work\": ");
         work_print(v + r * FIELDS + SIZES);
+        account_print_json(v + r * FIELDS + AT_ACCOUNT);
         printf("}");
     }
     printf("], \"shared_bytes\": %.0f}\n", v[SIZES - 1]);
+}
+
+/* Rows of the ranks' accounts; none if no rank has one. */
+static void accounts_print(yk_job *job, const double *v)
+{
+    static const char *const names[] = {"largest program:", "  arguments", "  results", "  of them in place", "  temporary", "  code"};
+    const uint32_t world = yk_world_size(job);
+    char text[32];
+    double known = 0;
+    for (uint32_t r = 0; r < world; r++)
+        known += v[r * FIELDS + AT_ACCOUNT + PROGRAMS];
+    if (!known)
+        return;
+    for (int i = 0; i <= PROGRAMS; i++) {
+        printf("%-18s", names[i]);
+        for (uint32_t r = 0; r < world; r++) {
+            const double *a = v + r * FIELDS + AT_ACCOUNT;
+            printf(" %14s", !a[PROGRAMS] ? "-" : table_bytes_text(i ? a[i - 1] : account_total(a), text, sizeof text));
+        }
+        printf("\n");
+    }
+    printf("%-18s", "compiling, s");
+    for (uint32_t r = 0; r < world; r++)
+        printf(" %14.1f", v[r * FIELDS + AT_ACCOUNT + SECONDS]);
+    printf("\n");
 }
 
 static void print_table(yk_job *job, const double *v)
@@ -125,6 +193,7 @@ static void print_table(yk_job *job, const double *v)
     printf("\n");
     if (yk_world_size(job) > 1)
         printf("%-18s %14s\n", "shared by all", table_bytes_text(v[SIZES - 1], text, sizeof text));
+    accounts_print(job, v);
 }
 
 static void estimate_report(sample *s)
@@ -183,6 +252,8 @@ static int estimate_run(const yk__cli *cli)
     shard_read(cli, &c, &bad);
     if (bad || !sample_open(&s, cli, &c))
         return YK_EXIT_USAGE;
+    if (!yk__cli_on(cli, "no-compile") && yk_ok(s.job))
+        yk__device_plan_compiles(s.job->device);
     sample_make(&s);
     for (uint64_t i = 0, n = yk_ok(s.job) ? batches_to_plan(&s, micros) : 0; i < n && yk_ok(s.job); i++)
         sample_micro(&s);

@@ -275,6 +275,55 @@ static void test_scratch(cts *c, const product *p)
     cts_pass(c);
 }
 
+/* True unless the plugin answers about a member that the caller's struct lacks; a shorter struct is an older host's. */
+static bool account_keeps_short(cts *c, const yk_program *program)
+{
+    struct {
+        yk_program_memory m;
+        uint64_t behind;
+    } old;
+    memset(&old, 0xa5, sizeof old);
+    const yk_program_memory kept = old.m;
+    old.m.size = offsetof(yk_program_memory, temporary);
+    old.m.reserved = 0;
+    return !cts_ok(c, c->t->program_memory(program, &old.m), "program_memory of a shorter struct") ||
+           !memcmp(&old.m.temporary, &kept.temporary, sizeof kept - offsetof(yk_program_memory, temporary));
+}
+
+/* The account of a program is that of an equal one, and of arguments and results that hold what its slots do. */
+static void account_check(cts *c, const product *p, const product *twin)
+{
+    const uint64_t in = 4 * (M * K + K * N + N), out = 4 * M * N;
+    yk_program_memory m = {.size = sizeof m}, again = {.size = sizeof again};
+    const yk_status s = c->t->program_memory(p->program, &m);
+    if (s == YK_E_UNSUPPORTED)
+        cts_unsupported(c, "no account of this program");
+    else if (!cts_ok(c, s, "program_memory") || !cts_ok(c, c->t->program_memory(twin->program, &again), "program_memory of its twin"))
+        return;
+    else if (memcmp(&m, &again, sizeof m))
+        cts_fail(c, "program_memory says %llu temporary bytes, and another account for an equal program (%llu)",
+                 (unsigned long long)m.temporary, (unsigned long long)again.temporary);
+    else if (m.alias > m.argument || m.alias > m.result)
+        cts_fail(c, "program_memory says that %llu bytes of %llu and %llu are shared", (unsigned long long)m.alias,
+                 (unsigned long long)m.argument, (unsigned long long)m.result);
+    else if (m.argument < in || m.result < out)
+        cts_fail(c, "program_memory says %llu bytes of arguments and %llu of results; expected %llu and %llu at least",
+                 (unsigned long long)m.argument, (unsigned long long)m.result, (unsigned long long)in, (unsigned long long)out);
+    else if (!account_keeps_short(c, p->program))
+        cts_fail(c, "program_memory writes behind the size of the host's struct");
+}
+
+static void test_account(cts *c, const product *p)
+{
+    product twin;
+    if (!cts_begin(c, "account"))
+        return;
+    if (product_new(c, &twin, false))
+        account_check(c, p, &twin);
+    product_free(c, &twin);
+    cts_pass(c);
+}
+
 /* ---- Equal bits ---- */
 
 /* Operations whose bits vary unless their order is fixed: long sums, products, and rows that meet. */
@@ -379,6 +428,7 @@ void cts_group_rebind(cts *c)
         test_contents(c, &p);
         in_flight(c, &p);
         test_scratch(c, &p);
+        test_account(c, &p);
     }
     product_free(c, &p);
     test_own_writes(c);

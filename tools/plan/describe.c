@@ -209,8 +209,8 @@ static void add_rank(devices *d, const json_t *rank)
 /* The ranks that the specifications give, by a tiny estimate. */
 static yk_status list_ranks(const describe_ask *ask, const char *on, devices *d, yk_error *err)
 {
-    const char *const words[] = {ask->program, "estimate-memory", "--json", "--config-file", "none", "--model", "mlp", "--model-config",
-                                 "hidden=8,input_size=8", "--devices", on};
+    const char *const words[] = {ask->program, "estimate-memory", "--json", "--no-compile", "--config-file", "none", "--model", "mlp",
+                                 "--model-config", "hidden=8,input_size=8", "--devices", on};
     char *argv[MOST_ARGS] = {NULL};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         argv[i] = child_word(words[i]);

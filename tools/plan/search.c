@@ -107,7 +107,7 @@ static json_t *candidate_run(const search *s, const candidate *c, yk_error *err)
     argv[n++] = s->program;
     argv[n++] = child_word("estimate-memory");
     n += user_arguments(s->cli, argv + n, names);
-    const char *const words[] = {"--json", "--config-file", "none", "--devices", planning_devices(s), "--shard", c->shard,
+    const char *const words[] = {"--json", "--no-compile", "--config-file", "none", "--devices", planning_devices(s), "--shard", c->shard,
                                  "--global-batch", batch, "--gradient-accumulation-steps", micros};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         argv[n++] = child_word(words[i]);
