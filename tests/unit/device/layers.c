@@ -379,7 +379,7 @@ START_TEST(validate_waits_while_something_moves)
     ck_assert_uint_lt(longest_wait, 1000000000);
     fault = NEVER_DONE;
     ck_assert_int_eq(yk__device_buffer(dev, 100, &b, &err), YK_E_INTERNAL);
-    ck_assert_msg(strstr(err.text, "is not reached, and nothing has been for 0.4 s") != NULL, "%s", err.text);
+    ck_assert_msg(strstr(err.text, "is not reached, and nothing has been for ") != NULL, "%s", err.text);
     fault = NONE;
     yk__device_close(dev);
 }
