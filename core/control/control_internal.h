@@ -97,7 +97,7 @@ struct yk__control_job {
 /* A peer's silence as this rank counts it. A peer that the machine does not run is not lost, and its silence stays below the limit. */
 typedef struct yk__control_silence {
     uint32_t beat;
-    int64_t ms;
+    int64_t ms, asleep_ms; /* asleep_ms: at the end of ms, time in which no look found the peer's beat thread ready to run */
 } yk__control_silence;
 
 struct yk__control {

@@ -6,7 +6,9 @@
  * suspended machine) finds its peers alive when it continues.
  *
  * A thread that is ready to run, and gets no processor, is silent and alive: with 50 busy threads on two processors a beat came up to 1.0 s
- * late, and each thread that was late by 0.6 s was ready to run (13 looks). So the system's word decides at the end of the time.
+ * late, and each thread that was late by 0.6 s was ready to run (13 looks). So the system's word decides at the end of the time. One look
+ * is not enough: after it had waited for a processor between a beat and its next sleep, a thread was found asleep (1.4 s after that beat,
+ * of 64 ranks on two processors).
  */
 #include "config.h"
 
@@ -26,6 +28,7 @@
 #include "core/base/clock.h"
 
 #define STEP_MAX_MS 150 /* a longer step was a pause of this process itself */
+#define ASLEEP_MS 300   /* a thread that lives sleeps for YK__CONTROL_BEAT_MS, and then beats: two looks at least find it asleep */
 
 /* Reads a line of /proc, "1234 (name) R ..", whose name may have any letter: the thread's number, its state, and its start (word 22). */
 static bool thread_read(const char *path, int32_t *number, char *state, unsigned long long *began)
@@ -69,9 +72,12 @@ static void find_silent(yk__control *c, uint32_t peer, int64_t step_ms)
         return;
     }
     silence->ms += step_ms;
+    if (silence->ms + ASLEEP_MS < c->liveness_ms)
+        return;
+    silence->asleep_ms = peer_starves(c, s) ? 0 : silence->asleep_ms + step_ms;
     if (silence->ms < c->liveness_ms)
         return;
-    if (peer_starves(c, s)) {
+    if (silence->asleep_ms < ASLEEP_MS && silence->asleep_ms < c->liveness_ms) {
         silence->ms = c->liveness_ms - 1; /* the next look asks again */
         return;
     }
