@@ -84,7 +84,8 @@ END
 for begin in device_open program_new; do
     [ $begin = device_open ] && words='opening its device for 2.*driver' || words='compiling a program for 2.*compiler'
     awk -v begin="^static yk_status $begin" -v file="$WORK/hangs" '{ print } $0 ~ begin { inside = 1 }
-        inside && /^{/ { while ((getline line < file) > 0) print line; inside = 0 }' "$YOKE_SOURCE/plugins/template/template.c" >"$WORK/hung.c"
+        inside && /^{/ { while ((getline line < file) > 0) print line; inside = 0 }' \
+        "$YOKE_SOURCE/plugins/template/template.c" >"$WORK/hung.c"
     compile "$WORK/plugins/yoke_template.so" "$WORK/hung.c" -pthread -DHANGS=1 -lm ||
         result 1 "a plugin that hangs in $begin is built"
     stopped "$words" bench step --model mlp --model-config hidden=16
