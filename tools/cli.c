@@ -16,6 +16,7 @@
 
 #include "core/base/number.h"
 #include "core/base/word.h"
+#include "core/text/utf8.h"
 
 /* "yoke train", but "yoke-cts". */
 static char name_separator(const yk__cli_command *command)
@@ -706,6 +707,7 @@ int yk__cli_close_output(const char *program, int code)
 
 void yk__json_write(FILE *f, const char *s)
 {
+    int length;
     fputc('"', f);
     for (; *s; s++) {
         if (*s == '"' || *s == '\\')
@@ -714,8 +716,12 @@ void yk__json_write(FILE *f, const char *s)
             fprintf(f, "\\u%04x", (unsigned)*s);
         else if ((unsigned char)*s == 0xc2 && (unsigned char)s[1] >= 0x80 && (unsigned char)s[1] < 0xa0)
             fprintf(f, "\\u%04x", (unsigned)(unsigned char)*++s); /* U+0080 to U+009F */
-        else
-            fputc(*s, f);
+        else if (yk__utf8_get(s, strnlen(s, 4), &length) < 0)
+            fprintf(f, "\\ufffd"); /* no JSON has other bytes than UTF-8: a name of a file may */
+        else {
+            fwrite(s, 1, (size_t)length, f);
+            s += length - 1;
+        }
     }
     fputc('"', f);
 }

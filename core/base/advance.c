@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "core/base/clock.h"
 #include "core/base/option.h"
 
 uint32_t yk__advanced;
@@ -91,4 +92,30 @@ uint32_t yk__act_busy_ms(yk__act act, uint32_t patience_ms, uint32_t most_ms)
 {
     const bool computes = act == YK__ACT_OPEN || act == YK__ACT_COMPILE || act == YK__ACT_CALL; /* the others wait only */
     return !computes || patience_ms > most_ms / 10 ? (computes ? most_ms : patience_ms) : 10 * patience_ms;
+}
+
+uint32_t yk__standing_note(yk__standing *standing, yk__act act, uint32_t calls, uint32_t advance, uint64_t step_ms, uint32_t least_ms,
+                           uint32_t most_ms)
+{
+    const int64_t cpu_ms = yk__clock_of(CLOCK_PROCESS_CPUTIME_ID) / 1000000;
+    const uint64_t used_ms = (uint64_t)(cpu_ms - standing->cpu_ms);
+    uint32_t patience_ms;
+    standing->cpu_ms = cpu_ms;
+    if (act == standing->act && calls == standing->calls && advance == standing->advance) {
+        standing->ms += step_ms;
+        standing->used_ms += used_ms < step_ms ? used_ms : step_ms;
+    } else {
+        if (standing->ms > standing->longest_ms[standing->act])
+            standing->longest_ms[standing->act] = standing->ms;
+        standing->act = act;
+        standing->calls = calls;
+        standing->advance = advance;
+        standing->ms = standing->used_ms = 0;
+    }
+    patience_ms = yk__act_patience_ms(act, least_ms, most_ms, standing->longest_ms[act]);
+    if (standing->used_ms > standing->ms / 20) /* on a machine under load too */
+        patience_ms = yk__act_busy_ms(act, patience_ms, most_ms);
+    if (act == YK__ACT_COMPILE && patience_ms && patience_ms < yk__compile_allowed_ms())
+        patience_ms = yk__compile_allowed_ms();
+    return patience_ms;
 }

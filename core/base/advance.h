@@ -50,6 +50,19 @@ uint32_t yk__act_busy_ms(yk__act act, uint32_t patience_ms, uint32_t most_ms);
 void yk__compile_allow(uint32_t ms);
 uint32_t yk__compile_allowed_ms(void);
 #define YK__CALL_MS 30000u
+
+/* An observer's view of an act without progress. Owner: one thread. */
+typedef struct yk__standing {
+    yk__act act;
+    uint32_t calls, advance;                    /* the counts at the last look */
+    uint64_t ms, used_ms, longest_ms[YK__ACTS]; /* used_ms: of ms, processor time; the longest time that progress ended, by kind */
+    int64_t cpu_ms;                             /* processor time of the process at the last look */
+} yk__standing;
+
+/* Adds a step of step_ms, or begins the time anew if the act or a count has moved. calls: another count of the observer's, or 0. Returns
+ * the act's patience in ms by the three functions above; least_ms, most_ms as there. 0: no limit. */
+uint32_t yk__standing_note(yk__standing *standing, yk__act act, uint32_t calls, uint32_t advance, uint64_t step_ms, uint32_t least_ms,
+                           uint32_t most_ms);
 /* least_ms of this process: YK__CALL_MS; 0 if YOKE_STUCK_MS is set, which then decides alone, but for compilations with an allowance. */
 uint32_t yk__call_ms(void);
 /* YOKE_STUCK_MS: milliseconds that a rank or a device may do nothing while other ranks wait for it; 0: no limit. With YOKE_LIVENESS_MS=0,

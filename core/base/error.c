@@ -9,13 +9,28 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Bytes of the UTF-8 sequence at s (RFC 3629, section 4); 0 if there is none. */
+static size_t sequence_bytes(const unsigned char *s)
+{
+    const unsigned char least = *s == 0xe0 ? 0xa0 : *s == 0xf0 ? 0x90 : 0x80, most = *s == 0xed ? 0x9f : *s == 0xf4 ? 0x8f : 0xbf;
+    const size_t n = *s < 0x80 ? 1 : *s < 0xc2 ? 0 : *s < 0xe0 ? 2 : *s < 0xf0 ? 3 : *s < 0xf5 ? 4 : 0;
+    if (n > 1 && (s[1] < least || s[1] > most))
+        return 0;
+    for (size_t i = 2; i < n; i++)
+        if (s[i] < 0x80 || s[i] > 0xbf) /* also the NUL at the end */
+            return 0;
+    return n;
+}
+
 char *yk__printable(char *text)
 {
-    for (char *s = text; *s; s++) {
-        if ((unsigned char)*s < 0x20 || *s == 0x7f)
+    for (unsigned char *s = (unsigned char *)text; *s;) {
+        const size_t n = sequence_bytes(s);
+        if (n == 2 && *s == 0xc2 && s[1] < 0xa0)
+            s[0] = s[1] = '?'; /* C1 controls: on some terminals U+009B begins a command, as ESC [ does */
+        else if (n == 0 || *s < 0x20 || *s == 0x7f)
             *s = '?';
-        else if ((unsigned char)*s == 0xc2 && (unsigned char)s[1] >= 0x80 && (unsigned char)s[1] < 0xa0)
-            *s = s[1] = '?'; /* C1 controls: on some terminals U+009B begins a command, as ESC [ does */
+        s += n ? n : 1;
     }
     return text;
 }

@@ -38,7 +38,8 @@ yk_status yk__fail(yk_error *err, yk_status status, const char *fmt, ...) YK_PRI
 /* Notes the node that failed, unless a function below has noted one; returns the status. */
 yk_status yk__fail_node(yk_error *err, uint32_t node);
 
-/* Makes text from a file safe for a terminal, in place: control characters, also U+0080 to U+009F, become '?'. Returns text. */
+/* Makes text from a file or a plugin safe for terminals and for JSON, in place: control characters, also U+0080 to U+009F, and bytes that
+ * are no UTF-8 become '?'. Returns text. */
 char *yk__printable(char *text);
 
 /* Puts "prefix: " in front of the stored text and keeps the status; returns the status. */

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/error.h"
 #include "core/base/option.h"
 
 static atomic_int log_level = -1;
@@ -77,14 +78,14 @@ void yk__log(int level, const char *who, const char *fmt, ...)
     va_list ap;
     if (level > yk__log_level())
         return;
-    n = rank < 0 ? snprintf(line, sizeof line, "yoke: %s: ", who)
-                 : snprintf(line, sizeof line, "yoke[%d]: %s: ", rank, who);
+    n = rank < 0 ? snprintf(line, sizeof line, "yoke: %.64s: ", who)
+                 : snprintf(line, sizeof line, "yoke[%d]: %.64s: ", rank, who);
     if (n < 0 || (size_t)n >= sizeof line - 2)
         return;
     va_start(ap, fmt);
     vsnprintf(line + n, sizeof line - (size_t)n - 1, fmt, ap);
     va_end(ap);
-    line_put(line);
+    line_put(yk__printable(line)); /* it may have words of a plugin, a file or a driver */
 }
 
 void yk__log_line(const char *fmt, ...)

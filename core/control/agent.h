@@ -21,6 +21,8 @@
 #include "core/net/link.h"
 
 #define YK__AGENT_BEAT_MS 250
+/* An agent that waits for a processor is silent too, and no other host can tell: beside 150 busy threads per processor none was silent for
+ * so long in 15 s; beside 500 a launcher took a host for dead after 12 s. */
 #define YK__AGENT_SILENT_MS 2000
 
 typedef struct yk__agent_config {

@@ -97,16 +97,8 @@ struct yk__control_job {
 /* A peer's silence as this rank counts it. A peer that the machine does not run is not lost, and its silence stays below the limit. */
 typedef struct yk__control_silence {
     uint32_t beat;
-    int64_t ms;
+    int64_t ms, asleep_ms; /* asleep_ms: at the end of ms, time in which no look found the peer's beat thread ready to run */
 } yk__control_silence;
-
-/* Time without progress in this rank's act, and the longest such time that ended, by kind. */
-typedef struct yk__control_still {
-    yk__act act;
-    uint32_t calls, advance;
-    uint64_t ms, used_ms, longest_ms[YK__ACTS]; /* used_ms: of ms, processor time */
-    int64_t cpu_ms; /* processor time of the process at the last look */
-} yk__control_still;
 
 struct yk__control {
     yk__control_head *head;
@@ -117,7 +109,7 @@ struct yk__control {
     int fd, memory_fd, job_fd, wake_fd;
     int node_fd; /* socket to yoke launch on this host, or -1 */
     uint32_t liveness_ms, stuck_ms, call_ms;
-    yk__control_still still; /* owned by the beat thread */
+    yk__standing still; /* owned by the beat thread */
     const volatile uint32_t *advance;
     pid_t pid; /* process that joined; a child of it must leave the job alone */
     pthread_t beat;

@@ -6,7 +6,9 @@
  * suspended machine) finds its peers alive when it continues.
  *
  * A thread that is ready to run, and gets no processor, is silent and alive: with 50 busy threads on two processors a beat came up to 1.0 s
- * late, and each thread that was late by 0.6 s was ready to run (13 looks). So the system's word decides at the end of the time.
+ * late, and each thread that was late by 0.6 s was ready to run (13 looks). So the system's word decides at the end of the time. One look
+ * is not enough: after it had waited for a processor between a beat and its next sleep, a thread was found asleep (1.4 s after that beat,
+ * of 64 ranks on two processors).
  */
 #include "config.h"
 
@@ -26,6 +28,7 @@
 #include "core/base/clock.h"
 
 #define STEP_MAX_MS 150 /* a longer step was a pause of this process itself */
+#define ASLEEP_MS 300   /* a thread that lives sleeps for YK__CONTROL_BEAT_MS, and then beats: two looks at least find it asleep */
 
 /* Reads a line of /proc, "1234 (name) R ..", whose name may have any letter: the thread's number, its state, and its start (word 22). */
 static bool thread_read(const char *path, int32_t *number, char *state, unsigned long long *began)
@@ -69,9 +72,12 @@ static void find_silent(yk__control *c, uint32_t peer, int64_t step_ms)
         return;
     }
     silence->ms += step_ms;
+    if (silence->ms + ASLEEP_MS < c->liveness_ms)
+        return;
+    silence->asleep_ms = peer_starves(c, s) ? 0 : silence->asleep_ms + step_ms;
     if (silence->ms < c->liveness_ms)
         return;
-    if (peer_starves(c, s)) {
+    if (silence->asleep_ms < ASLEEP_MS && silence->asleep_ms < c->liveness_ms) {
         silence->ms = c->liveness_ms - 1; /* the next look asks again */
         return;
     }
@@ -108,32 +114,13 @@ void yk__control_heard(yk__control *c, uint32_t rank)
     atomic_fetch_add_explicit(&c->head->slot[rank].heard, 1, memory_order_relaxed);
 }
 
-/* Publishes the time without progress of this rank's act, and the patience that other ranks should have with it. */
+/* Publishes this rank's act, and the patience that other ranks should have with it. */
 static void note_still(yk__control *c, int64_t step_ms)
 {
     yk__control_slot *s = &c->head->slot[c->rank];
-    yk__control_still *still = &c->still;
     const yk__act act = atomic_load(&s->waits_for) ? YK__ACT_WAIT : yk__act_now();
-    const uint32_t calls = atomic_load(&s->calls), advance = atomic_load(&s->advance);
-    const int64_t cpu_ms = yk__clock_of(CLOCK_PROCESS_CPUTIME_ID) / 1000000, used_ms = cpu_ms - still->cpu_ms;
-    uint32_t patience_ms;
-    still->cpu_ms = cpu_ms;
-    if (act == still->act && calls == still->calls && advance == still->advance) {
-        still->ms += (uint64_t)step_ms;
-        still->used_ms += (uint64_t)(used_ms < step_ms ? used_ms : step_ms);
-    } else {
-        if (still->ms > still->longest_ms[still->act])
-            still->longest_ms[still->act] = still->ms;
-        still->act = act;
-        still->calls = calls;
-        still->advance = advance;
-        still->ms = still->used_ms = 0;
-    }
-    patience_ms = yk__act_patience_ms(act, c->call_ms, c->stuck_ms, still->longest_ms[act]);
-    if (still->used_ms > still->ms / 20) /* on a machine under load too */
-        patience_ms = yk__act_busy_ms(act, patience_ms, c->stuck_ms);
-    if (act == YK__ACT_COMPILE && patience_ms && patience_ms < yk__compile_allowed_ms()) /* 0: no limit */
-        patience_ms = yk__compile_allowed_ms();
+    const uint32_t patience_ms = yk__standing_note(&c->still, act, atomic_load(&s->calls), atomic_load(&s->advance), (uint64_t)step_ms,
+                                                   c->call_ms, c->stuck_ms);
     atomic_store(&s->act, act);
     atomic_store(&s->patience_ms, patience_ms);
 }

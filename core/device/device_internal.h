@@ -9,6 +9,7 @@
 struct yk__plugin {
     yk__plugin *next;
     char *name, *path;     /* path "" for a plugin linked into the program */
+    char *version;         /* printable, as table.version, which points here: a plugin's own text may change */
     uint64_t dev, ino;     /* the file's, so that loading it twice gives the same plugin */
     yk_plugin table;       /* the plugin's own, with gaps filled */
     const yk_plugin *call; /* table, or the hook layers around it */

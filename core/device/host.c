@@ -126,6 +126,7 @@ static void host_fail(const char *who, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(message, sizeof message, fmt, ap);
     va_end(ap);
+    yk__printable(message);
     message_node = 0;
 }
 
@@ -136,6 +137,7 @@ static void host_fail_node(const char *who, uint32_t node, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(message, sizeof message, fmt, ap);
     va_end(ap);
+    yk__printable(message);
     message_node = node;
 }
 

@@ -15,6 +15,8 @@
 #include "core/base/signals.h"
 #include "core/device/device_internal.h"
 
+#define VERSION_BYTES 63 /* of a version that are kept */
+
 /* guards the list and start-up; recursive, as an error message lists the plugins */
 static pthread_mutex_t lock;
 static pthread_once_t lock_once = PTHREAD_ONCE_INIT;
@@ -70,6 +72,7 @@ static void plugin_discard(yk__plugin *p)
 {
     yk__free(p->name);
     yk__free(p->path);
+    yk__free(p->version);
     yk__free(p);
 }
 
@@ -98,8 +101,11 @@ static yk_status plugin_fill(yk__plugin *p, yk_plugin_query_fn query, const char
                         p->table.name, find_name(p->table.name)->path);
     p->name = yk__strdup(p->table.name);
     p->path = yk__strdup(path);
-    if (!p->name || !p->path)
+    p->version = yk__strndup(p->table.version, strnlen(p->table.version, VERSION_BYTES));
+    if (!p->name || !p->path || !p->version)
         return yk__fail_mem(err, strlen(path), "a plugin's path");
+    p->table.name = p->name;
+    p->table.version = yk__printable(p->version);
     return yk__layers_wrap(&p->table, &p->call, err);
 }
 

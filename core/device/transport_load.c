@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/error.h"
 #include "core/base/mem.h"
 #include "core/device/module.h"
 
@@ -51,6 +52,8 @@ void yk__transport_describe(const char *name, char *text, size_t capacity)
         how = t->extension(YK_TR_EXT_DESCRIBE);
     if (how && how->size >= sizeof *how)
         how->describe(text, capacity);
+    text[capacity - 1] = 0;
+    yk__printable(text);
 }
 
 static yk_status unknown_name(const char *name, yk_error *err)

@@ -49,6 +49,7 @@ static yk_status fill_info(const yk__queue *queue, const yk_coll *coll, island_i
     snprintf(info->device, sizeof info->device, "%.63s#%u", dev->caps.locality, *dev->caps.locality ? 0 : dev->place.device);
     yk__plugin_message();
     const yk_status s = coll->island(handle, info->name);
+    info->name[sizeof info->name - 1] = 0;
     return s ? yk__plugin_fail(err, dev->plugin, s, "asking which devices can be joined") : YK_OK;
 }
 

@@ -61,4 +61,34 @@ sed -n 's/.*shares (parts of the optimizer): [0-9]* ([0-9.]*) \([0-9]*\) .*/\1/p
 echo "# rows: $(tr '\n' ' ' <"$WORK/rows")"
 [ -s "$WORK/rows" ] && awk '$1 % 24 { exit 1 }' "$WORK/rows"
 result $? "its device gets multiples of it"
+
+# stopped WORDS COMMAND..: the command ends within 20 s with exit code 1 and one line, which has the words
+stopped()
+{
+    words=$1
+    shift
+    begun=$(date +%s)
+    YOKE_STUCK_MS=2000 timeout -s KILL 60 "$YOKE_BUILD/yoke" "$@" --devices template:0 >"$WORK/out" 2>&1
+    code=$?
+    [ $code -eq 1 ] && [ $(($(date +%s) - begun)) -le 20 ] && grep -q "no progress in $words" "$WORK/out" &&
+        [ "$(wc -l <"$WORK/out")" -eq 1 ]
+    stopped=$?
+    [ $stopped = 0 ] || { echo "# exit code $code"; sed 's/^/# /' "$WORK/out"; }
+    result $stopped "a rank alone, $words: yoke $1"
+}
+cat >"$WORK/hangs" <<'END'
+    if (HANGS)
+        for (;;)
+            sleep(1);
+END
+for begin in device_open program_new; do
+    [ $begin = device_open ] && words='opening its device for 2.*driver' || words='compiling a program for 2.*compiler'
+    awk -v begin="^static yk_status $begin" -v file="$WORK/hangs" '{ print } $0 ~ begin { inside = 1 }
+        inside && /^{/ { while ((getline line < file) > 0) print line; inside = 0 }' \
+        "$YOKE_SOURCE/plugins/template/template.c" >"$WORK/hung.c"
+    compile "$WORK/plugins/yoke_template.so" "$WORK/hung.c" -pthread -DHANGS=1 -lm ||
+        result 1 "a plugin that hangs in $begin is built"
+    stopped "$words" bench step --model mlp --model-config hidden=16
+    stopped "$words" test
+done
 finish

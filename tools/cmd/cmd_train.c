@@ -448,7 +448,7 @@ static int run_training(const yk__cli *cli)
     r.job = yk_open(&config);
     if (!r.job)
         return YK_EXIT_FAILED;
-    still_watch(r.job);
+    still_watch_job(r.job);
     if (yk__cli_on(cli, "enable-jit-checkpoint"))
         leave_begin(r.job);
     progress_begin(&r.bar, yk_is_main(r.job) && !yk__cli_on(cli, "json"));

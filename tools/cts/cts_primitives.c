@@ -139,14 +139,15 @@ static void rows_of_lowest(cts *c, yk_dtype dtype, bool arg)
     check_run(c, &k, arg ? yk__argmax(&k.g, x, 1) : yk__rmax(&k.g, x, 2));
 }
 
-static void argmax_long(cts *c, yk_dtype dtype, uint32_t axis)
+/* Long enough for parts that are joined. With ties the first part has the answer, else any. */
+static void argmax_long(cts *c, yk_dtype dtype, cts_dist dist, uint32_t axis)
 {
     const int64_t dim[] = {axis ? 2 : 70001, axis ? 70001 : 2};
     cts_check k;
-    if (!cts_begin(c, "argmax.%s.70001.axis%u", yk__dtype_name(dtype), axis))
+    if (!cts_begin(c, "argmax.%s.70001.axis%u%s", yk__dtype_name(dtype), axis, dist == CTS_TIES ? ".ties" : ""))
         return;
     cts_check_init(&k, c);
-    check_run(c, &k, yk__argmax(&k.g, cts_leaf(&k.g, dtype, CTS_UNIT, 0, 2, dim), axis));
+    check_run(c, &k, yk__argmax(&k.g, cts_leaf(&k.g, dtype, dist, 0, 2, dim), axis));
 }
 
 static void rmax_nan(cts *c, yk_dtype dtype)
@@ -178,7 +179,8 @@ void cts_ops_reduce(cts *c)
         rmax_nan(c, types[t]);
         for (uint32_t a = 0; a < 2; a++) {
             rows_of_lowest(c, types[t], a);
-            argmax_long(c, types[t], a);
+            argmax_long(c, types[t], CTS_UNIT, a);
+            argmax_long(c, types[t], CTS_TIES, a);
         }
     }
 }

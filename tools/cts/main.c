@@ -24,6 +24,7 @@ static const cts_group plugin_groups[] = {
     {"abi", "the file, its one symbol, the table, starting twice", false, cts_group_abi},
     {"buffer", "buffers: new, put, get, map, wrap, out of memory", true, cts_group_buffer},
     {"queue", "queues: points, order, waits, polls", true, cts_group_queue},
+    {"extension", "collectives among devices, shared buffers", true, cts_group_extension},
     {"op", "every primitive against the float64 reference", true, cts_group_op},
     {"composite", "every claimed composite against the float64 reference", true, cts_group_composite},
     {"body", "every claimed composite against its body on the device", true, cts_group_body},
@@ -34,7 +35,6 @@ static const cts_group plugin_groups[] = {
     {"leak", "objects that are made and released leave nothing behind", true, cts_group_leak},
     {"offsets", "bytes, values and rows beyond 4 GiB", true, cts_group_offsets},
     {"long", "sums of millions of terms", true, cts_group_long},
-    {"extension", "collectives among devices, shared buffers", true, cts_group_extension},
     {"processes", "collectives among devices of several processes", false, cts_group_processes},
     {"errors", "refusals, sticky failures", true, cts_group_errors},
 };

@@ -89,7 +89,7 @@ static bool bind_new(cts *c, const product *p, binding *b, uint32_t shift)
     memset(b, 0, sizeof *b);
     b->sign = p->unlike ? -1 : 1;
     for (uint32_t i = 0; i < p->n_slot; i++) {
-        b->offset[i] = align * ((shift * (i + 1)) % 5);
+        b->offset[i] = align * ((shift * (i + 1)) % 7); /* not 0 in any slot, if shift is not */
         b->version[i] = 1;
         if (!cts_ok(c, cts_buffer_new(c, p->abi.slot[i].bytes + b->offset[i] + 64, &b->buffer[i]), "buffer_new"))
             return false;

@@ -27,7 +27,7 @@ static void verdict_send(cts *c, char verdict, const char *fmt, va_list ap)
     for (char *s = text; *s; s++)
         if (*s == '\n' || *s == '\t')
             *s = ' ';
-    fprintf(c->out, "%c%s\t%s\n", verdict, current, text);
+    fprintf(c->out, "%c%s\t%s\n", verdict, current, yk__printable(text));
     fflush(c->out);
 }
 

@@ -105,8 +105,10 @@ int train_main(const yk__cli_command *command, int argc, char **argv, bool (*che
     }
     if (code < 0)
         code = train_launch(&cli, args);
-    if (code < 0)
+    if (code < 0) {
+        still_watch();
         code = run(&cli);
+    }
     free(planned);
     free(args);
     return code;
@@ -523,7 +525,7 @@ bool train_use_open(const yk__cli *cli, yk_config *config, train_use *use, int *
     use->job = yk_open(config);
     if (!use->job)
         return false;
-    still_watch(use->job);
+    still_watch_job(use->job);
     use->data = train_data(cli, use->job, true, train_eval_batch(cli, use->job, 0));
     use->model = train_model(cli, use->job, use->data);
     return true;

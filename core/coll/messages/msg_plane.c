@@ -34,8 +34,8 @@ void yk__msg_unlock(yk__coll *coll)
 /* Reports a format error as an I/O error: the wire changed the bytes, not the user's input, and another attempt may succeed. */
 yk_status yk__msg_fail(yk_error *err, yk_status status, const yk_tr_error *error, const yk__coll *coll)
 {
-    return yk__fail(err, status == YK_E_FORMAT ? YK_E_IO : status, "%s, transport %s: %s", yk__control_name(coll->control, coll->rank),
-                    coll->plane->table->name, error->text);
+    return yk__fail(err, status == YK_E_FORMAT ? YK_E_IO : status, "%s, transport %s: %.*s", yk__control_name(coll->control, coll->rank),
+                    coll->plane->table->name, (int)sizeof error->text - 1, error->text);
 }
 
 uint64_t yk__msg_sent_far(yk__coll *coll)
