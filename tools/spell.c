@@ -345,5 +345,17 @@ char **yk__spell(const yk__cli_command *command, int *argc, char **argv)
     for (; i < *argc; i++)
         speller_put(&s, argv[i]);
     *argc = s.count;
-    return s.bad ? NULL : s.out;
+    if (!s.bad)
+        return s.out;
+    yk__cli rest;
+    yk__cli_parse(command, s.count, s.out, &rest); /* all that is wrong is said at once */
+    return NULL;
+}
+
+void yk__spell_complain(const yk__cli_command *command, int argc, char **argv)
+{
+    yk__cli rest;
+    char **own = yk__spell(command, &argc, argv);
+    if (own)
+        yk__cli_parse(command, argc, own, &rest);
 }

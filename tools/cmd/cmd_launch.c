@@ -41,6 +41,7 @@ static const yk__cli_option options[] = {
     {"json", NULL, NULL, "print, when all has ended, one JSON line about the job on standard output", NULL},
     REFUSED("multi-gpu|multi-cpu|multi-xpu|multi-npu", NULL, "--devices says which devices there are, one rank each: --devices cuda:*"),
     REFUSED("gpu-ids|include|exclude|num-gpus", "LIST", "--devices names the devices: --devices 'cuda:0 cuda:1'"),
+    REFUSED("mpi|use-mpi", NULL, "mpirun starts the ranks itself: mpirun -n 2 PROGRAM"),
     REFUSED("use-fsdp", NULL, "the program shards: yoke train --shard params, or yk_config.shard"),
     REFUSED("fsdp-sharding-strategy|fsdp-offload-params|fsdp-auto-wrap-policy|fsdp-transformer-layer-cls-to-wrap|fsdp-state-dict-type|"
             "fsdp-backward-prefetch|fsdp-use-orig-params|fsdp-min-num-params|fsdp-version|fsdp-reshard-after-forward|"

@@ -15,7 +15,7 @@
     TRAIN_REFUSED("accelerator|gpus|gpu|n-gpu|num-gpus|gpu-ids", "--devices names the devices, one rank each: cuda:0, cuda:*, auto"), \
         TRAIN_REFUSED("strategy", "ranks divide the rows of a batch; --shard divides the optimizer, gradients or parameters"), \
         TRAIN_REFUSED("world-size|rank|num-nodes|distributed-world-size|distributed-rank|distributed-init-method|dist-url|"  \
-                      "dist-backend|init-method|parallel-mode|master-addr|master-port",                                      \
+                      "dist-backend|init-method|parallel-mode|master-addr|master-port|mpi|use-mpi",                                      \
                       "ranks find each other by their launcher: yoke launch --hosts, srun, mpirun or torchrun"),             \
         TRAIN_REFUSED("global-batch-size",                                                                                   \
                       "--global-batch counts the rows of a micro batch over all ranks, --gradient-accumulation-steps those"), \
