@@ -81,6 +81,15 @@ beside() { # a value or a file that is wrong hides no unknown option
         says "dev.csv, line 1: " train --config-file dev.csv && grep -qF "expected Yoke's or Accelerate's YAML" said
 }
 ok "what is wrong is said beside a wrong value or file, which is named with its kind" beside
+once() { # by the process that selects devices, or by the table
+    mkdir -p plugins && cp "$YOKE_BUILD/.libs/yoke_cpu.so" plugins && printf junk >plugins/yoke_junk.so || return 1
+    for line in "train --model mlp --data idx:images --max-steps 1 --output-dir once --overwrite-output-dir" info; do
+        # shellcheck disable=SC2086
+        YOKE_DEVICES= YOKE_PLUGIN_DIR=$PWD/plugins "$yoke" $line >said 2>&1 || { cat said; return 1; }
+        [ "$(grep -c "plugin .*yoke_junk.so" said)" = 1 ] || { cat said; return 1; }
+    done
+}
+ok "a plugin that does not load is named once" once
 pictures() { # Pillow's three calls by a stand-in: a file's first byte is the colour of all its pixels
     mkdir -p PIL train/cat train/dog && cat >PIL/Image.py <<'P'
 class Picture:
