@@ -320,10 +320,9 @@ int yk__cli_find(const yk__cli_command *c, const char *name, size_t n)
     return -1;
 }
 
-/* Skips the value of an option that is not accepted, so that reading can continue: the next argument, unless that is an option. */
 static void skip_value(const yk__cli_command *c, bool valued, const char *next, int *i)
 {
-    *i += next && (valued || c->most == 0) && (next[0] != '-' || (next[1] >= '0' && next[1] <= '9'));
+    *i += yk__cli_is_value(c, valued, next);
 }
 
 int yk__cli_truth(const char *s)

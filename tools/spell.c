@@ -312,7 +312,7 @@ static void speller_take(speller *s, int argc, char **argv, int *i)
         if (valued && (eq || next))
             speller_note(s, arg, (size_t)(name - arg) + n, s->command->options[k].name, eq ? eq + 1 : next);
         speller_put(s, arg);
-        if (valued && !eq && next)
+        if (!eq && next && (valued || (k < 0 && s->command->rest && yk__cli_is_value(s->command, false, next))))
             speller_put(s, argv[++*i]);
     }
 }

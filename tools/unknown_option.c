@@ -3,7 +3,9 @@
 #include "tools/cli.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* True if each word of `few`, between dashes, is one of `many`. Both are lists' names: they end at '|' or 0. */
 static bool words_within(const char *few, const char *many)
@@ -220,6 +222,30 @@ static void refuse_cluster(const yk__cli_command *c, const char *letters, bool *
         yk__cli_usage(c, "unknown option -%s: a value stands alone: did you mean -%c %s?", letters, *letters, value);
     else if (!number || !refuse_habit(c, "-", letter, valued))
         refuse_word(c, "-", letters, valued);
+}
+
+/* True for a path, a script, or a program in PATH. */
+static bool names_program(const char *word)
+{
+    const char *path = getenv("PATH"), *dot = strrchr(word, '.');
+    char file[4096];
+    if (strchr(word, '/') || (dot && (!strcmp(dot, ".py") || !strcmp(dot, ".sh"))))
+        return true;
+    for (; path && *path; path += *path == ':') {
+        const size_t n = strcspn(path, ":");
+        snprintf(file, sizeof file, "%.*s/%s", (int)n, path, word);
+        if (!access(file, X_OK))
+            return true;
+        path += n;
+    }
+    return false;
+}
+
+bool yk__cli_is_value(const yk__cli_command *c, bool valued, const char *next)
+{
+    if (!next || (next[0] == '-' && !(next[1] >= '0' && next[1] <= '9')))
+        return false;
+    return valued || c->most == 0 || (c->rest && !names_program(next));
 }
 
 bool yk__cli_refuse(const yk__cli_command *c, const char *arg)

@@ -17,16 +17,16 @@ typedef struct list {
     bool warned;
 } list;
 
-static atomic_bool warned, told; /* told: silent from here on */
+static atomic_bool warned, silent;
 
 bool yk__plugins_warned(void)
 {
     return atomic_load(&warned);
 }
 
-void yk__plugins_told(void)
+void yk__plugins_silence(void)
 {
-    atomic_store(&told, true);
+    atomic_store(&silent, true);
 }
 
 char *yk__plugin_owners(void)
@@ -94,7 +94,7 @@ static yk_status info_add(list *l, const char *plugin, const char *why, bool mus
         return yk__fail(err, YK_E_ARG, "%s", info->reason);
     if (s && must)
         return yk__fail(err, YK_E_ABI, "%s", info->reason);
-    if (s && !atomic_load(&told)) {
+    if (s && !atomic_load(&silent)) {
         yk__log(YK_LOG_WARN, "plugins", "%s", info->reason);
         l->warned = true;
     }
@@ -128,7 +128,7 @@ yk_status yk__plugin_list(yk__plugin_info **out, uint32_t *n, yk_error *err)
         add_all(&l, linked, "linked into the program", false, err);
     if (l.warned) {
         atomic_store(&warned, true);
-        yk__plugins_told();
+        yk__plugins_silence();
     }
     yk__free(linked);
     yk__free(found);

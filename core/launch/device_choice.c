@@ -61,7 +61,7 @@ static bool placement_read(int fd, yk__placement **place, uint32_t *n, yk_error 
     if (!read_all(fd, &a, sizeof a))
         return false;
     if (a.warned)
-        yk__plugins_told();
+        yk__plugins_silence();
     *err = a.err;
     *place = a.err.status ? NULL : yk__calloc(a.n, sizeof **place);
     *n = a.n;

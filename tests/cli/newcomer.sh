@@ -69,6 +69,8 @@ short() { # each has its fate, in one message
         "-t: as of --tee" "--mpi: mpirun starts" "-c: did you mean --config-file?"; do
         grep -qF -e "$fate" said || { echo "no line: $fate"; return 1; }
     done
+    says "--mem: an option of mpirun or srun" launch --foo te --fp8_format HYBRID -r 3 --no-python --mem 4G "$yoke" --bar || return 1
+    [ "$(wc -l <said)" = 5 ] || { cat said; return 1; } # --bar is the program's
     [ "$("$yoke" -V)" = "$("$yoke" --version)" ]
 }
 ok "options of one letter, and of habit" short
