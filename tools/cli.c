@@ -18,8 +18,7 @@
 #include "core/base/word.h"
 #include "core/text/utf8.h"
 
-/* "yoke train", but "yoke-cts". */
-static char name_separator(const yk__cli_command *command)
+char yk__cli_separator(const yk__cli_command *command)
 {
     return command->own_program ? '-' : ' ';
 }
@@ -56,7 +55,7 @@ int yk__cli_usage(const yk__cli_command *command, const char *fmt, ...)
     va_start(ap, fmt);
     const int n = vasprintf(&text, fmt, ap);
     va_end(ap);
-    fprintf(stderr, "yoke%c%s: %s", name_separator(command), command->name, n < 0 ? "out of memory" : text);
+    fprintf(stderr, "yoke%c%s: %s", yk__cli_separator(command), command->name, n < 0 ? "out of memory" : text);
     for (size_t i = 0; n >= 0 && i < filed_count; i++)
         if (option_occurs(text, filed[i].name))
             fprintf(stderr, " [--%s: %s]", filed[i].name, filed[i].from);
@@ -68,14 +67,14 @@ int yk__cli_usage(const yk__cli_command *command, const char *fmt, ...)
 
 const char yk__cli_refused[] = "refused";
 
-static bool is_refused(const yk__cli_option *o)
+bool yk__cli_is_refused(const yk__cli_option *o)
 {
     return o->arg == yk__cli_refused;
 }
 
 bool yk__cli_takes_value(const yk__cli_option *o)
 {
-    return is_refused(o) ? o->preset != NULL : o->arg != NULL;
+    return yk__cli_is_refused(o) ? o->preset != NULL : o->arg != NULL;
 }
 
 /* Length of the name that help shows: the first. */
@@ -86,11 +85,11 @@ static int name_length(const yk__cli_option *o)
 
 static void print_option(const yk__cli_option *o)
 {
-    const bool valued = o->arg && !is_refused(o);
+    const bool valued = o->arg && !yk__cli_is_refused(o);
     char left[96];
     snprintf(left, sizeof left, "--%.*s%s%s", name_length(o), o->name, valued ? " " : "", valued ? o->arg : "");
     printf("  %-36s %s", left, o->help);
-    if (o->preset && !is_refused(o))
+    if (o->preset && !yk__cli_is_refused(o))
         printf(" (default: %s)", o->preset);
     if (o->env)
         printf(" [%s]", o->env);
@@ -102,7 +101,7 @@ static void print_options(const yk__cli_command *c, bool refused, void (*print)(
 {
     int n = 0;
     for (size_t i = 0; i < c->n_options; i++)
-        if (is_refused(&c->options[i]) == refused) {
+        if (yk__cli_is_refused(&c->options[i]) == refused) {
             if (refused && !n)
                 printf(print == print_option ? "\nRefused, with why (options of other programs):\n"
                                              : ".SH REFUSED OPTIONS\nKnown from other programs:\n");
@@ -172,7 +171,7 @@ static void print_spellings(const yk__cli_command *c)
 
 static int print_help(const yk__cli_command *c)
 {
-    printf("usage: yoke%c%s %s\n\n%s\n", name_separator(c), c->name, c->usage, c->summary);
+    printf("usage: yoke%c%s %s\n\n%s\n", yk__cli_separator(c), c->name, c->usage, c->summary);
     if (c->text) {
         putchar('\n');
         print_wrapped(c->text);
@@ -216,11 +215,11 @@ static void print_man_option(const yk__cli_option *o)
         name += n + (name[n] == '|');
         printf(*name ? ", " : "");
     }
-    if (o->arg && !is_refused(o))
+    if (o->arg && !yk__cli_is_refused(o))
         printf(" \\fI%s\\fR", o->arg);
     putchar('\n');
     print_roff(o->help);
-    if (o->preset && !is_refused(o))
+    if (o->preset && !yk__cli_is_refused(o))
         printf("\nDefault: %s.", o->preset);
     if (o->env)
         printf("\nAlso from the environment: %s.", o->env);
@@ -259,7 +258,7 @@ const char *yk__cli_page(const char *command)
 static int print_man(const yk__cli_command *c)
 {
     printf(".TH YOKE-%s 1\n.SH NAME\nyoke-%s \\- %s\n.SH SYNOPSIS\n.B yoke%c%s\n", yk__cli_page(c->name), yk__cli_page(c->name), c->summary,
-           name_separator(c), c->name);
+           yk__cli_separator(c), c->name);
     print_roff(c->usage);
     printf("\n.SH DESCRIPTION\n");
     print_roff(c->text ? c->text : c->summary);
@@ -282,7 +281,7 @@ static int print_names(const yk__cli_command *c)
 {
     for (size_t i = 0; i < c->n_options; i++) {
         const yk__cli_option *o = &c->options[i];
-        for (const char *name = is_refused(o) ? "" : o->name; *name; name += name[0] == '|') {
+        for (const char *name = yk__cli_is_refused(o) ? "" : o->name; *name; name += name[0] == '|') {
             const size_t n = strcspn(name, "|");
             print_name(name, n, o->arg);
             name += n;
@@ -322,131 +321,9 @@ int yk__cli_find(const yk__cli_command *c, const char *name, size_t n)
     return -1;
 }
 
-/* True if each word of `few`, between dashes, is one of `many`. Both are lists' names: they end at '|' or 0. */
-static bool words_within(const char *few, const char *many)
-{
-    const size_t end = strcspn(many, "|");
-    for (const char *w = few; *w && *w != '|'; w += *w == '-') {
-        const size_t n = strcspn(w, "-|");
-        bool found = false;
-        for (size_t at = 0; at < end && !found; at += strcspn(many + at, "-|") + 1)
-            found = strcspn(many + at, "-|") == n && !strncmp(many + at, w, n);
-        if (!found)
-            return false;
-        w += n;
-    }
-    return true;
-}
-
-static size_t words_count(const char *name)
-{
-    size_t n = 1;
-    for (; *name && *name != '|'; name++)
-        n += *name == '-';
-    return n;
-}
-
-/* A name that may have been meant, of an option or of a row of spellings. */
-typedef struct meant {
-    const char *name, *ours; /* ours: NULL if the name is our own; both may end at '|' */
-    size_t distance;            /* words that only one of both names has */
-    int option;              /* its number, or -1 */
-} meant;
-
-/* Takes the name if it is nearer by words: one's words are all among the other's, of which there are more. */
-static void meant_try(meant *m, const char *given, const char *name, const char *ours, int option)
-{
-    const size_t n = words_count(given), own = words_count(name), distance = n > own ? n - own : own - n;
-    if (own && distance < m->distance && (n > own ? words_within(name, given) && own > 1 : words_within(given, name)))
-        *m = (meant){name, ours, distance, option};
-}
-
-static meant meant_by_words(const yk__cli_command *c, const char *given)
-{
-    meant m = {.distance = 4, .option = -1};
-    for (size_t i = 0; i < c->n_options; i++)
-        for (const char *name = is_refused(&c->options[i]) && words_count(given) < 2 ? "" : c->options[i].name; *name;
-             name += strcspn(name, "|"), name += *name == '|')
-            meant_try(&m, given, name, NULL, (int)i);
-    for (size_t i = 0; i < c->n_spellings; i++)
-        for (const char *name = c->spellings[i].ours ? c->spellings[i].name : ""; *name; name += strcspn(name, "|"), name += *name == '|')
-            meant_try(&m, given, name, c->spellings[i].ours, yk__cli_find(c, c->spellings[i].ours, strlen(c->spellings[i].ours)));
-    return m;
-}
-
-/* The nearest of our own names by its letters. */
-static meant meant_by_letters(const yk__cli_command *c, const char *given)
-{
-    static char word[YK_CLI_OPTIONS][64];
-    const char *words[YK_CLI_OPTIONS + 1];
-    size_t count = 0;
-    for (size_t i = 0; i < c->n_options && count < YK_CLI_OPTIONS; i++) {
-        if (is_refused(&c->options[i]))
-            continue;
-        snprintf(word[count], sizeof word[0], "%.*s", name_length(&c->options[i]), c->options[i].name);
-        words[count] = word[count];
-        count++;
-    }
-    words[count++] = "help";
-    meant m = {.name = yk__nearest_word(given, words, count), .option = -1};
-    if (m.name)
-        m.option = yk__cli_find(c, m.name, strlen(m.name));
-    return m;
-}
-
-/* Our name in full; one that differs by a letter at its end; else one with the same words; else one with nearly the same letters. */
-static meant meant_by(const yk__cli_command *c, const char *given)
-{
-    const size_t n = strlen(given);
-    const int k = yk__cli_find(c, given, n);
-    const meant near = meant_by_letters(c, given), words = meant_by_words(c, given);
-    const size_t length = near.name ? strlen(near.name) : 0;
-    if (k >= 0)
-        return (meant){.name = given, .option = k};
-    if (near.name && (length == n + 1 || n == length + 1) && !strncmp(given, near.name, n < length ? n : length))
-        return near;
-    return words.name ? words : near;
-}
-
-/* *valued: the option that was probably meant takes a value. */
-static int refuse_unknown(const yk__cli_command *c, const char *arg, size_t n, bool *valued)
-{
-    char name[64], list[64];
-    snprintf(name, sizeof name, "%.*s", (int)n, arg);
-    for (char *p = name; *p; p++)
-        *p = *p == '_' ? '-' : *p;
-    snprintf(list, sizeof list, " (yoke%c%s --help lists all)", name_separator(c), c->name);
-    const char *dot = strrchr(name, '.'); /* a group of Lightning's or Hydra's options */
-    const meant m = meant_by(c, dot ? dot + 1 : name);
-    const yk__cli_option *o = m.option < 0 ? NULL : &c->options[m.option];
-    *valued = o && yk__cli_takes_value(o);
-    if (!m.name)
-        return yk__cli_usage(c, "unknown option --%s: no option is called nearly so%s", name, list);
-    if (o && is_refused(o))
-        return yk__cli_usage(c, "unknown option --%s: as of --%.*s, %s", name, (int)strcspn(m.name, "|"), m.name, o->help);
-    if (m.ours)
-        return yk__cli_usage(c, "unknown option --%s: did you mean --%.*s, here --%s?%s", name, (int)strcspn(m.name, "|"), m.name, m.ours,
-                             list);
-    return yk__cli_usage(c, "unknown option --%s: did you mean --%.*s?%s", name, (int)strcspn(m.name, "|"), m.name, list);
-}
-
-/* One dash before a name. */
-static void refuse_short(const yk__cli_command *c, const char *arg)
-{
-    const size_t n = strcspn(arg + 1, "=");
-    bool known = yk__cli_find(c, arg + 1, n) >= 0;
-    for (size_t i = 0; i < c->n_spellings && n > 1; i++)
-        known = known || yk__cli_is_named(c->spellings[i].name, arg + 1, n);
-    if (known)
-        yk__cli_usage(c, "unknown option %s: options begin with --: did you mean -%.*s?", arg, (int)n + 1, arg);
-    else
-        yk__cli_usage(c, "unknown option %s: options begin with -- (yoke%c%s --help lists all)", arg, name_separator(c), c->name);
-}
-
-/* Skips the value of an option that is not accepted, so that reading can continue: the next argument, if it can be nothing else. */
 static void skip_value(const yk__cli_command *c, bool valued, const char *next, int *i)
 {
-    *i += next && (valued || (c->most == 0 && (next[0] != '-' || (next[1] >= '0' && next[1] <= '9'))));
+    *i += yk__cli_is_value(c, valued, next);
 }
 
 int yk__cli_truth(const char *s)
@@ -487,7 +364,7 @@ static int find_negated(const yk__cli_command *c, const char *name, size_t n)
 {
     const bool negated = n > 3 && (!strncmp(name, "no-", 3) || !strncmp(name, "no_", 3));
     const int k = negated ? yk__cli_find(c, name + 3, n - 3) : -1;
-    return k >= 0 && (!c->options[k].arg || is_refused(&c->options[k])) ? k : -1;
+    return k >= 0 && (!c->options[k].arg || yk__cli_is_refused(&c->options[k])) ? k : -1;
 }
 
 /* One "--name[=value]"; *i moves on over a value in the next argument. -1: fine. */
@@ -497,10 +374,8 @@ static int parse_option(const yk__cli_command *c, int argc, char **argv, int *i,
     const size_t n = eq ? (size_t)(eq - name) : strlen(name);
     const int off = eq ? -1 : find_negated(c, name, n);
     const int k = yk__cli_find(c, name, n);
-    bool valued = false;
     if (k < 0 && off < 0) {
-        refuse_unknown(c, name, n, &valued);
-        skip_value(c, valued, eq ? NULL : next, i);
+        skip_value(c, yk__cli_refuse(c, argv[*i]), eq ? NULL : next, i);
         return YK_EXIT_USAGE;
     }
     cli->given[k < 0 ? off : k] = cli->typed[k < 0 ? off : k] = true;
@@ -508,7 +383,7 @@ static int parse_option(const yk__cli_command *c, int argc, char **argv, int *i,
         cli->value[off] = NULL;
         return -1;
     }
-    if (is_refused(&c->options[k]))
+    if (yk__cli_is_refused(&c->options[k]))
         return parse_refused(c, k, name, next, i);
     if (!c->options[k].arg)
         return parse_switch(c, k, eq ? eq + 1 : NULL, next, i, cli);
@@ -524,7 +399,7 @@ static void take_presets(const yk__cli_command *c, yk__cli *cli)
     cli->command = c;
     for (size_t i = 0; i < c->n_options; i++) {
         const char *env = c->options[i].env ? getenv(c->options[i].env) : NULL;
-        cli->value[i] = env && *env ? env : is_refused(&c->options[i]) ? NULL : c->options[i].preset;
+        cli->value[i] = env && *env ? env : yk__cli_is_refused(&c->options[i]) ? NULL : c->options[i].preset;
         cli->given[i] = env && *env;
     }
 }
@@ -542,11 +417,11 @@ static int check_positional(const yk__cli_command *c, yk__cli *cli)
     if (cli->wrong)
         return YK_EXIT_USAGE;
     if (cli->n_positional < c->least)
-        return yk__cli_usage(c, "an argument is missing; usage: yoke%c%s %s", name_separator(c), c->name, c->usage);
+        return yk__cli_usage(c, "an argument is missing; usage: yoke%c%s %s", yk__cli_separator(c), c->name, c->usage);
     if (c->most >= 0 && cli->n_positional > c->most && names_settings(c, cli->positional[c->most]))
         return yk__cli_usage(c, "unexpected argument \"%s\": a file of settings stands behind --config-file", cli->positional[c->most]);
     if (c->most >= 0 && cli->n_positional > c->most)
-        return yk__cli_usage(c, "unexpected argument \"%s\"; usage: yoke%c%s %s", cli->positional[c->most], name_separator(c),
+        return yk__cli_usage(c, "unexpected argument \"%s\"; usage: yoke%c%s %s", cli->positional[c->most], yk__cli_separator(c),
                              c->name, c->usage);
     cli->positional[cli->n_positional] = NULL; /* there is room: the list began where the command's name was */
     return -1;
@@ -571,7 +446,8 @@ int yk__cli_parse(const yk__cli_command *c, int argc, char **argv, yk__cli *cli)
         else if (!strcmp(a, "--"))
             only_positional = true;
         else if (a[1] != '-') {
-            refuse_short(c, a);
+            const char *next = i + 1 < argc && !strchr(a, '=') ? argv[i + 1] : NULL;
+            skip_value(c, yk__cli_refuse(c, a), next, &i);
             cli->wrong = true;
         } else if (parse_option(c, argc, argv, &i, cli) >= 0)
             cli->wrong = true;

@@ -80,6 +80,13 @@ int yk__cli_find(const yk__cli_command *command, const char *name, size_t n);
 /* True if `name`, of n characters, is in a list with | between names. */
 bool yk__cli_is_named(const char *list, const char *name, size_t n);
 bool yk__cli_takes_value(const yk__cli_option *option);
+bool yk__cli_is_refused(const yk__cli_option *option);
+/* ' ', or '-' of a program of its own. */
+char yk__cli_separator(const yk__cli_command *command);
+/* unknown_option.c: says what was meant by an argument with dashes that is none of the command's options. True if that takes a value. */
+bool yk__cli_refuse(const yk__cli_command *command, const char *arg);
+/* True if the argument after an option that is not accepted is its value: no option, and no program that the command starts. */
+bool yk__cli_is_value(const yk__cli_command *command, bool valued, const char *next);
 /* Name of a command's manual page behind "yoke-". */
 const char *yk__cli_page(const char *command);
 /* 1 or 0 for the words that Python programs accept as true and false; else -1. Takes NULL. */

@@ -10,6 +10,7 @@ yoke_SOURCES = tools/bench/mixed.c tools/bench/mixed.h tools/bench/peak_loops.h 
 	tools/check/golden/tables.c tools/check/sanity.c tools/check/sanity.h tools/check/sanity_model.c tools/check/sanity_model.h \
 	tools/check/sanity_ranks.c tools/check/sanity_ranks.h tools/check/sanity_report.c tools/check/sanity_report.h \
 	tools/check/vectors.c tools/check/vectors.h tools/check/vectors_ops.c tools/check/vectors_ops.h tools/cli.c tools/cli.h \
+	tools/unknown_option.c \
 	tools/cmd/cmd_bench.c tools/cmd/cmd_config.c tools/cmd/cmd_estimate.c tools/cmd/cmd_eval.c tools/cmd/cmd_info.c \
 	tools/cmd/cmd_inspect.c tools/cmd/cmd_launch.c tools/cmd/cmd_plan.c tools/cmd/cmd_predict.c tools/cmd/cmd_test.c \
 	tools/cmd/cmd_trace.c tools/cmd/cmd_tokenize.c tools/cmd/cmd_train.c tools/cmd/yoke.c tools/config/apply.c \

@@ -312,7 +312,7 @@ static void speller_take(speller *s, int argc, char **argv, int *i)
         if (valued && (eq || next))
             speller_note(s, arg, (size_t)(name - arg) + n, s->command->options[k].name, eq ? eq + 1 : next);
         speller_put(s, arg);
-        if (valued && !eq && next)
+        if (!eq && next && (valued || (k < 0 && s->command->rest && yk__cli_is_value(s->command, false, next))))
             speller_put(s, argv[++*i]);
     }
 }
@@ -345,5 +345,17 @@ char **yk__spell(const yk__cli_command *command, int *argc, char **argv)
     for (; i < *argc; i++)
         speller_put(&s, argv[i]);
     *argc = s.count;
-    return s.bad ? NULL : s.out;
+    if (!s.bad)
+        return s.out;
+    yk__cli rest;
+    yk__cli_parse(command, s.count, s.out, &rest); /* all that is wrong is said at once */
+    return NULL;
+}
+
+void yk__spell_complain(const yk__cli_command *command, int argc, char **argv)
+{
+    yk__cli rest;
+    char **own = yk__spell(command, &argc, argv);
+    if (own)
+        yk__cli_parse(command, argc, own, &rest);
 }

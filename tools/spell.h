@@ -10,8 +10,11 @@
 #include "tools/cli.h"
 
 /* argv in our names, with *argc (updated) arguments; valid until the process ends. Prints a row's line, if any, on standard error, on
- * rank 0 only. NULL after a message: a value does not map, or two names of one option contradict each other. */
+ * rank 0 only. NULL after a message: a value does not map, or two names of one option contradict each other; and
+ * after those about all that yk__cli_parse would refuse. */
 char **yk__spell(const yk__cli_command *command, int *argc, char **argv);
+/* Says what is wrong with these arguments, of a command that ends for another fault. */
+void yk__spell_complain(const yk__cli_command *command, int argc, char **argv);
 
 /* Maps for the rows; each returns the value for our option, in space or not; yk__spell_nothing: the option is left out; NULL: no map. */
 extern const char yk__spell_nothing[];

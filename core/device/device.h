@@ -55,6 +55,10 @@ yk_status yk__plugin_load(const char *name_or_path, yk__plugin **p, yk_error *er
 /* Lists all plugins: the ones in YOKE_PLUGINS (each must load), else every yoke_*.so of the folder. A failure there is a warning, and
  * the list has its reason. */
 yk_status yk__plugin_list(yk__plugin_info **list, uint32_t *n, yk_error *err);
+/* The first list of a process names each plugin that does not load in a line, unless silence was asked for: another process did so for
+ * this one, or the caller does. Thread-safe. */
+bool yk__plugins_warned(void);
+void yk__plugins_silence(void);
 void yk__plugin_list_free(yk__plugin_info *list, uint32_t n);
 /* Names of the plugins that own variables of the environment, "cpu, opencl": of the folder, loaded, or in YOKE_PLUGINS; allocated. */
 char *yk__plugin_owners(void);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The list of plugins: the ones in YOKE_PLUGINS or in the folder, and the linked ones. */
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +14,20 @@
 typedef struct list {
     yk__plugin_info *info;
     size_t n, cap;
+    bool warned;
 } list;
+
+static atomic_bool warned, silent;
+
+bool yk__plugins_warned(void)
+{
+    return atomic_load(&warned);
+}
+
+void yk__plugins_silence(void)
+{
+    atomic_store(&silent, true);
+}
 
 char *yk__plugin_owners(void)
 {
@@ -79,8 +94,10 @@ static yk_status info_add(list *l, const char *plugin, const char *why, bool mus
         return yk__fail(err, YK_E_ARG, "%s", info->reason);
     if (s && must)
         return yk__fail(err, YK_E_ABI, "%s", info->reason);
-    if (s)
+    if (s && !atomic_load(&silent)) {
         yk__log(YK_LOG_WARN, "plugins", "%s", info->reason);
+        l->warned = true;
+    }
     return YK_OK;
 }
 
@@ -102,13 +119,17 @@ yk_status yk__plugin_list(yk__plugin_info **out, uint32_t *n, yk_error *err)
 {
     const char *named = yk__option_text(YK__OPTION_PLUGINS);
     char *linked = yk__plugin_loaded_names(true), *found = named ? NULL : yk__plugin_folder_names();
-    list l = {NULL, 0, 0};
+    list l = {NULL, 0, 0, false};
     if (named)
         add_all(&l, named, "named by YOKE_PLUGINS", true, err);
     else if (found)
         add_all(&l, found, "found in the plugin folder", false, err);
     if (!err->status && linked)
         add_all(&l, linked, "linked into the program", false, err);
+    if (l.warned) {
+        atomic_store(&warned, true);
+        yk__plugins_silence();
+    }
     yk__free(linked);
     yk__free(found);
     if (err->status) {

@@ -25,6 +25,7 @@
 typedef struct answer {
     yk_error err;
     uint32_t n;
+    bool warned; /* of plugins that do not load */
 } answer;
 
 static bool read_all(int fd, void *data, size_t n)
@@ -43,11 +44,12 @@ static bool read_all(int fd, void *data, size_t n)
 
 static int select_child(void *device_specs, int fd) /* a const char ** */
 {
-    answer a = {YK_ERROR_INIT, 0};
+    answer a = {YK_ERROR_INIT, 0, false};
     yk__placement *place = NULL;
     yk__topology *t = NULL;
     if (!yk__topology_new(&t, &a.err) && !yk__device_select(*(const char **)device_specs, t, &place, &a.n, &a.err) && a.n > YK__RANKS)
         yk__fail(&a.err, YK_E_ARG, "%u devices were selected: a job has at most %u ranks", a.n, YK__RANKS);
+    a.warned = yk__plugins_warned();
     if (yk__write_all(fd, &a, sizeof a) && !a.err.status)
         yk__write_all(fd, place, a.n * sizeof *place);
     return 0;
@@ -58,6 +60,8 @@ static bool placement_read(int fd, yk__placement **place, uint32_t *n, yk_error 
     answer a;
     if (!read_all(fd, &a, sizeof a))
         return false;
+    if (a.warned)
+        yk__plugins_silence();
     *err = a.err;
     *place = a.err.status ? NULL : yk__calloc(a.n, sizeof **place);
     *n = a.n;

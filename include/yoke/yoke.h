@@ -244,7 +244,7 @@ YK_API void yk_trace_begin(yk_job *job);
 YK_API void yk_trace_end(yk_job *job, const char *file);
 /* [waits] Returns when this rank's device has finished its work. */
 YK_API void yk_sync(yk_job *job);
-/* [safe] printf on rank 0 alone, then a flush. */
+/* [safe] printf on rank 0 alone, then a flush. Prints nothing after an error, as values are NaN then. */
 YK_API void yk_print(yk_job *job, const char *fmt, ...);
 /* [all] [waits] Rank 0 prints every rank's line, "[RANK 1] ..", in rank order. A line has at most 1023 bytes. */
 YK_API void yk_print_in_order(yk_job *job, const char *fmt, ...);

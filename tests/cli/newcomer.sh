@@ -56,6 +56,42 @@ words() {
         says "--learning-rte: did you mean --learning-rate?" train --learning_rte 3
 }
 ok "an option with the same words" words
+short() { # each has its fate, in one message
+    says "-bs: did you mean --per-device-train-batch-size?" train --mpi -bs 8 -e 3 -m m -d d -v -q -b8 -t t -k \
+        --help_all --version --precision x || return 1
+    for fate in "--mpi: ranks find each other" "-e: did you mean --num-train-epochs?" "-m: did you mean --model?" \
+        "-d: did you mean --data?" "-v: YOKE_LOG=debug" "-q: YOKE_LOG=error" "did you mean -b 8?" "-t: did you mean --tokenizer?" \
+        "-k: options begin with --: did you mean one of --keep" "--help-all: did you mean --help" "--version: yoke --version"; do
+        grep -qF -e "$fate" said || { echo "no line: $fate"; return 1; }
+    done
+    says "-x: ranks have this command's environment" launch -x A=1 -H a,b -f f -ppn 2 -N 2 -t 3 --mpi -c c.yaml true || return 1
+    for fate in "-H: did you mean --hosts?" "-f: did you mean --hostfile?" "-ppn: did you mean --nproc-per-node?" \
+        "-t: as of --tee" "--mpi: mpirun starts" "-c: did you mean --config-file?"; do
+        grep -qF -e "$fate" said || { echo "no line: $fate"; return 1; }
+    done
+    says "--mem: an option of mpirun or srun" launch --foo te --fp8_format HYBRID -r 3 --no-python --mem 4G "$yoke" --bar || return 1
+    [ "$(wc -l <said)" = 5 ] || { cat said; return 1; } # --bar is the program's
+    [ "$("$yoke" -V)" = "$("$yoke" --version)" ]
+}
+ok "options of one letter, and of habit" short
+beside() { # a value or a file that is wrong hides no unknown option
+    printf -- '- a\n' >list.yaml && : >none.yaml && printf 'text,label\na,0\n' >dev.csv || return 1
+    says "--foo" train --mixed_precision x --foo 3 && says "--foo" train --deepspeed list.yaml --foo 3 &&
+        says "--foo" train --learning_rte --foo 3 &&
+        says "list.yaml, line 1: expected a map of keys, got a list: expected DeepSpeed's JSON" train --deepspeed list.yaml &&
+        says "none.yaml: has no settings: expected DeepSpeed's JSON" train --deepspeed none.yaml &&
+        says "dev.csv, line 1: " train --config-file dev.csv && grep -qF "expected Yoke's or Accelerate's YAML" said
+}
+ok "what is wrong is said beside a wrong value or file, which is named with its kind" beside
+once() { # by the process that selects devices, or by the table
+    mkdir -p plugins && cp "$YOKE_BUILD/.libs/yoke_cpu.so" plugins && printf junk >plugins/yoke_junk.so || return 1
+    for line in "train --model mlp --data idx:images --max-steps 1 --output-dir once --overwrite-output-dir" info; do
+        # shellcheck disable=SC2086
+        YOKE_DEVICES= YOKE_PLUGIN_DIR=$PWD/plugins "$yoke" $line >said 2>&1 || { cat said; return 1; }
+        [ "$(grep -c "plugin .*yoke_junk.so" said)" = 1 ] || { cat said; return 1; }
+    done
+}
+ok "a plugin that does not load is named once" once
 pictures() { # Pillow's three calls by a stand-in: a file's first byte is the colour of all its pixels
     mkdir -p PIL train/cat train/dog && cat >PIL/Image.py <<'P'
 class Picture:

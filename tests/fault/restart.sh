@@ -162,6 +162,27 @@ twice_launcher() {
 }
 ok "a second signal to the launcher ends the job at once" twice twice_launcher
 
+deaf() { # deaf SIGNAL CODE: ranks that hear no signal end with the second one to their launcher, before any grace has passed (1.6 s)
+    rm -f "$out"/deaf.*
+    "$yoke" launch --devices "cpu:0 cpu:0" -- sh -c 'trap "" INT TERM USR1; echo $$ >"$0.$YOKE_RANK"; while :; do sleep 0.05; done' \
+        "$out/deaf" &
+    job=$!
+    until [ -s "$out/deaf.0" ] && [ -s "$out/deaf.1" ]; do
+        kill -0 $job || return 1
+        sleep 0.02
+    done
+    kill -"$1" $job && sleep 0.2 && from=$(date +%s%N) && kill -"$1" $job && wait $job
+    code=$?
+    took=$((($(date +%s%N) - from) / 1000000))
+    echo "exit code $code after $took ms"
+    job=
+    [ $code = "$2" ] && [ $took -lt 1500 ] && ! kill -0 "$(cat "$out/deaf.0")" && ! kill -0 "$(cat "$out/deaf.1")"
+}
+deaf_both() {
+    deaf INT 130 && deaf TERM 143
+}
+ok "so it does where the ranks hear none: Ctrl-C twice, SIGTERM twice" deaf_both
+
 logs() { # of both attempts, each step once, whether it was logged before the kill or not; the head stands once
     [ "$(head -n 1 "$out/a/runs/log.csv")" = step,epoch,tag,value ] && [ "$(grep -c step, "$out/a/runs/log.csv")" = 1 ] &&
         [ "$(grep -c '^1,.*,train/loss,' "$out/a/runs/log.csv")" = 1 ] && [ "$(grep -c '^21,.*,train/loss,' "$out/a/runs/log.csv")" = 1 ] &&

@@ -6,7 +6,7 @@ dist_check_SCRIPTS += $(GOLDEN_TESTS)
 TESTS += $(GOLDEN_TESTS)
 EXTRA_DIST += tests/golden/lib.sh tests/golden/long.sh
 check_PROGRAMS += tests/golden/expected
-tests_golden_expected_SOURCES = tests/golden/expected.c tools/check/golden/golden.c tools/cli.c
+tests_golden_expected_SOURCES = tests/golden/expected.c tools/check/golden/golden.c tools/cli.c tools/unknown_option.c
 tests_golden_expected_LDADD = libyokecore.la $(CORE_LIBS)
 
 check-long: all

@@ -73,6 +73,7 @@ static yk_status survey_take(survey *s, yk_error *err)
 {
     if (yk__topology_new(&s->topology, err))
         return err->status;
+    yk__plugins_silence(); /* the table has the reasons */
     return yk__plugin_list(&s->plugin, &s->n_plugin, err);
 }
 

@@ -41,6 +41,7 @@ static const yk__cli_option options[] = {
     {"json", NULL, NULL, "print, when all has ended, one JSON line about the job on standard output", NULL},
     REFUSED("multi-gpu|multi-cpu|multi-xpu|multi-npu", NULL, "--devices says which devices there are, one rank each: --devices cuda:*"),
     REFUSED("gpu-ids|include|exclude|num-gpus", "LIST", "--devices names the devices: --devices 'cuda:0 cuda:1'"),
+    REFUSED("mpi|use-mpi", NULL, "mpirun starts the ranks itself: mpirun -n 2 PROGRAM"),
     REFUSED("use-fsdp", NULL, "the program shards: yoke train --shard params, or yk_config.shard"),
     REFUSED("fsdp-sharding-strategy|fsdp-offload-params|fsdp-auto-wrap-policy|fsdp-transformer-layer-cls-to-wrap|fsdp-state-dict-type|"
             "fsdp-backward-prefetch|fsdp-use-orig-params|fsdp-min-num-params|fsdp-version|fsdp-reshard-after-forward|"
@@ -73,6 +74,24 @@ static const yk__cli_option options[] = {
     REFUSED("log-dir|enable-each-rank-log|logs-specs|redirects|tee|local-ranks-filter|role|event-log-handler|numa-binding|"
             "signals-to-handle", "VALUE",
             "the launcher prints what ranks print and has no setting for it"),
+    REFUSED("fp8-backend|fp8-format|fp8-margin|fp8-interval|fp8-amax-history-len|fp8-amax-compute-algo|fp8-opt-level|"
+            "fp8-override-linear-precision", "VALUE", "--precision fp8 has no further settings"),
+    REFUSED("fp8-use-autocast-during-eval|fp8-enable-fsdp-float8-all-gather|fp8-pad-inner-dim", NULL,
+            "--precision fp8 has no further settings"),
+    REFUSED("use-parallelism-config", NULL, "the program shards: yoke train --shard params, or --parallelism-config FILE"),
+    REFUSED("parallelism-config-dp-replicate-size|parallelism-config-dp-shard-size|parallelism-config-tp-size|parallelism-config-cp-size|"
+            "parallelism-config-sp-size|parallelism-config-cp-comm-strategy|deepspeed-moe-layer-cls-names|deepspeed-exclusion-filter|"
+            "deepspeed-inclusion-filter|megatron-lm-no-async-grads", "VALUE",
+            "the program shards: yoke train --shard; --hosts names hosts and their devices"),
+    REFUSED("aws-access-key-id|aws-secret-access-key|tpu-cluster|vm|commands|tpu-name|tpu-zone", "VALUE",
+            "nothing is rented: --hosts names hosts that ssh reaches"),
+    REFUSED("downcast-bf16|dynamo-use-regional-compilation", NULL, "--precision bf16 is the switch; every step is planned before it runs"),
+    REFUSED("save-pid|no-ssh|no-ssh-check|virtual-local-rank", NULL, "there is nothing like it here"),
+    REFUSED("min-elastic-nodes|max-elastic-nodes|venv-script|use-agent-store|duplicate-stdout-filters|duplicate-stderr-filters|"
+            "shutdown-timeout", "VALUE", "there is nothing like it here"),
+    REFUSED("allow-run-as-root|oversubscribe", NULL, "ranks share what --devices names; mpirun -np 2 PROGRAM works too"),
+    REFUSED("bind-to|map-by|mca|ntasks|ntasks-per-node|gpus-per-node|gpus|cpus-per-task|partition|time|gres|mem|job-name", "VALUE",
+            "an option of mpirun or srun, which start ranks by themselves: srun -n 2 PROGRAM, mpirun -np 2 PROGRAM"),
     REFUSED("autotuning|force-multi|elastic-training", NULL, "there is nothing like it here"),
 };
 

@@ -57,6 +57,8 @@ static int man_print(void)
 static const struct {
     const char *name, *ours;
 } elsewhere[] = {
+    {"--help-all", "yoke --help lists the commands, and yoke COMMAND --help its options"},
+    {"version", "yoke --version prints it"},
     {"merge-weights", "not needed: a saved folder has its weights whole, in model.safetensors"},
     {"merge_weights", "not needed: a saved folder has its weights whole, in model.safetensors"},
     {"merge", "not needed: there are no adapters, and a saved folder has its weights whole"},
@@ -151,7 +153,7 @@ static int run_command(int argc, char **argv)
         return help_print();
     if (!strcmp(argv[1], "--man"))
         return man_print();
-    if (!strcmp(argv[1], "--version")) {
+    if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V") || !strcmp(argv[1], "-v")) {
         printf("yoke %s\n", PACKAGE_VERSION);
         return YK_EXIT_OK;
     }

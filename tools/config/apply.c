@@ -11,6 +11,7 @@
 
 #include "core/base/option.h"
 #include "core/control/start/origin.h"
+#include "tools/spell.h"
 
 /* Options that name settings. */
 static const struct source {
@@ -372,6 +373,21 @@ static bool asks_for_help(int end, char **argv)
     return false;
 }
 
+/* What is wrong with the other arguments is said beside a file's faults: typed ones, then the program. */
+static void others_complain(const applier *a, char *const *typed, int kept, int end, int argc, char **argv)
+{
+    char **rest = calloc((size_t)kept + (size_t)(argc - end) + 2, sizeof *rest);
+    if (!rest || !a->speaks) {
+        free(rest);
+        return;
+    }
+    rest[0] = argv[0];
+    memcpy(rest + 1, typed, (size_t)kept * sizeof *rest);
+    memcpy(rest + 1 + kept, argv + end, (size_t)(argc - end) * sizeof *rest);
+    yk__spell_complain(a->command, 1 + kept + argc - end, rest);
+    free(rest);
+}
+
 char **settings_apply(const yk__cli_command *command, int *argc, char **argv, int *code)
 {
     applier a = {.command = command};
@@ -419,6 +435,7 @@ char **settings_apply(const yk__cli_command *command, int *argc, char **argv, in
     list = all;
     if (a.read.messages || a.read.err.status) {
         settings_complain(&a.read, command);
+        others_complain(&a, typed, kept, end, *argc, argv);
         list = NULL;
     }
     if (list && a.dry && !command_launches(command)) {

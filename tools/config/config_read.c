@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/mem.h"
@@ -145,10 +146,27 @@ static bool is_of_trainer(const yk__tree *map)
     return false;
 }
 
+static const char *table_title(const settings_table *table)
+{
+    return table ? table->title : "Yoke's or Accelerate's YAML, or DeepSpeed's JSON";
+}
+
+/* A file of Yoke's own or Accelerate's may have comments alone. */
+static bool is_empty(const settings_table *table, const char *file, const yk__tree *map)
+{
+    struct stat st;
+    return map->kind == YK__TREE_MAP && !map->child && !stat(file, &st) && (table || (S_ISREG(st.st_mode) && !st.st_size));
+}
+
 static void tree_read(settings *s, const settings_table *table, const char *file, yk__tree *map)
 {
     if (map->kind != YK__TREE_MAP) {
-        settings_say(s, file, map->line, NULL, "expected a map of keys, got %s", map->kind == YK__TREE_LIST ? "a list" : map->text);
+        settings_say(s, file, map->line, NULL, "expected a map of keys, got %s: expected %s",
+                     map->kind == YK__TREE_LIST ? "a list" : map->text, table_title(table));
+        return;
+    }
+    if (is_empty(table, file, map)) {
+        settings_say(s, file, 0, NULL, "has no settings: expected %s", table_title(table));
         return;
     }
     if (!table && is_own(map)) {
@@ -187,7 +205,8 @@ static yk_status source_read(settings *s, const settings_table *table, const cha
     else
         yk__tree_load(file, &tree, &err);
     if (err.status) {
-        char *copy = yk__strdup(err.text);
+        const bool kind = err.status == YK_E_FORMAT;
+        char *copy = yk__format("%s%s%s", err.text, kind ? ": expected " : "", kind ? table_title(table) : "");
         if (!copy || yk__grow(&s->message, &s->message_capacity, s->messages + 1, sizeof *s->message)) {
             yk__free(copy);
             return yk__fail_mem(&s->err, 0, "settings");

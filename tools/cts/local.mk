@@ -7,5 +7,5 @@ yoke_cts_SOURCES = tools/cts/abi.c tools/cts/buffer.c tools/cts/busy.c tools/cts
 	tools/cts/objects.c tools/cts/offsets.c tools/cts/cts_ops.h tools/cts/cts_order.c tools/cts/cts_primitives.c \
 	tools/cts/programs.c tools/cts/cts_queue.c tools/cts/record.c tools/cts/record.h tools/cts/report.c tools/cts/shrink.c \
 	tools/cts/tr.h tools/cts/tr_calls.c tools/cts/tr_groups.c tools/cts/tr_memory.c tools/cts/tr_messages.c tools/cts/tr_ranks.c \
-	tools/cts/tr_verdict.c tools/cts/tr_waits.c tools/cli.c tools/cli.h
+	tools/cts/tr_verdict.c tools/cts/tr_waits.c tools/cli.c tools/cli.h tools/unknown_option.c
 yoke_cts_LDADD = libyokecore.la

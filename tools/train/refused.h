@@ -15,7 +15,7 @@
     TRAIN_REFUSED("accelerator|gpus|gpu|n-gpu|num-gpus|gpu-ids", "--devices names the devices, one rank each: cuda:0, cuda:*, auto"), \
         TRAIN_REFUSED("strategy", "ranks divide the rows of a batch; --shard divides the optimizer, gradients or parameters"), \
         TRAIN_REFUSED("world-size|rank|num-nodes|distributed-world-size|distributed-rank|distributed-init-method|dist-url|"  \
-                      "dist-backend|init-method|parallel-mode|master-addr|master-port",                                      \
+                      "dist-backend|init-method|parallel-mode|master-addr|master-port|mpi|use-mpi",                                      \
                       "ranks find each other by their launcher: yoke launch --hosts, srun, mpirun or torchrun"),             \
         TRAIN_REFUSED("global-batch-size",                                                                                   \
                       "--global-batch counts the rows of a micro batch over all ranks, --gradient-accumulation-steps those"), \
@@ -46,6 +46,31 @@
                       "scale|ratio|crop-pct|train-crop-size|val-crop-size|val-resize-size|interpolation|ra-sampler|"         \
                       "img-size|image-size|input-size",                                                                      \
                       "pictures are trained as the file holds them, at its size"),                                           \
+        TRAIN_REFUSED("packing-strategy|padding-free|eval-packing|eval-sample-packing|train-on-inputs|mask-history|rope-scaling|"    \
+                      "shift-attn|use-unsloth|xformers-attention|resize-vocab|pref-beta|truncate-or-pad|fim-rate|fim-spm-rate|"     \
+                      "chat-template|init-lora-weights|ignore-bias-buffers",                                                        \
+                      "there is nothing like it here: gpt2 trains on running text as it stands, with all its parameters"),          \
+        TRAIN_REFUSED("dataset-num-proc|dataset-kwargs|dataset-train-split|dataset-test-split|dataset-streaming|remove-splits|"     \
+                      "split|shuffle-seed",                                                                                         \
+                      "--data and --eval-data name one file each, --eval-split splits one, --data-seed shuffles"),                   \
+        TRAIN_REFUSED("split-batches|dispatch-batches|even-batches|use-seedable-sampler|accelerator-kwargs",                         \
+                      "--global-batch is of all ranks, each of which reads its own rows"),                                           \
+        TRAIN_REFUSED("fsdp-forward-prefetch|fsdp-backward-prefetch|activation-offloading|deepspeed-plugin",                         \
+                      "--shard and --offload say it, and prefetch by themselves"),                                                   \
+        TRAIN_REFUSED("evals-per-epoch|saves-per-epoch|wall-clock-breakdown|steps-per-print",                                        \
+                      "--eval-steps, --save-steps and --logging-steps count steps"),                                                 \
+        TRAIN_REFUSED("seed-everything|metric-name|eval-metric|best-checkpoint-metric|maximize-best-checkpoint-metric|eval-bleu|"    \
+                      "eval-accuracy",                                                                                              \
+                      "--seed, --metrics and --metric-for-best-model say it"),                                                       \
+        TRAIN_REFUSED("log-wandb|wandb-watch|experiment|logger|enable-progress-bar|enable-checkpointing|callbacks",                   \
+                      "--report-to writes files, --run-name names the run, --save-strategy its checkpoints"),                         \
+        TRAIN_REFUSED("jsd-loss|aug-splits|remode|recount|bce-loss|tta|layer-decay|clip-mode|sched-on-updates|fuser|fast-norm|"       \
+                      "use-multi-epochs-loader|torchcompile|no-aug|drop-path|drop-block|bn-momentum|split-bn|train-interpolation",    \
+                      "there is nothing like it here"),                                                                              \
+        TRAIN_REFUSED("share-decoder-input-output-embed|share-all-embeddings|fp16-init-scale|required-batch-size-multiple|"           \
+                      "skip-invalid-size-inputs-valid-test|distributed-backend|masked-softmax-fusion|no-masked-softmax-fusion|"       \
+                      "use-mcore-models|transformer-impl|init-method-std|pad-to-multiple-of|strict",                                  \
+                      "there is no such setting: leave it out"),                                                                     \
         TRAIN_REFUSED("model-ema|model-ema-decay|ema|ema-decay|swa", "no average of weights over steps is kept"),            \
         TRAIN_REFUSED("beta|ref-model|reward-model|max-prompt-length|max-completion-length|num-generations|loss-type",       \
                       "there is no training by preferences or rewards: a model learns labels or running text")

@@ -157,7 +157,7 @@ void yk_barrier(yk_job *job)
 void yk_print(yk_job *job, const char *fmt, ...)
 {
     va_list ap;
-    if (!yk_is_main(job))
+    if (!yk_is_main(job) || (job && !yk_ok(job))) /* whose values are NaN: "loss nan" would precede the cause */
         return;
     va_start(ap, fmt);
     vprintf(fmt, ap);
