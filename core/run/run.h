@@ -48,6 +48,7 @@ typedef struct yk__engine_config {
     bool inference;          /* no parameter has a gradient */
     bool offloads;           /* ranks with memory of their own update on the host (host_device.h), which has slices of parameters, too;
                                 equal on all ranks */
+    bool all_on_host;        /* with it and slices: frozen parameters lie on the host, too, and programs pull them */
     const yk__placement *host; /* the host's device for it: a processor's; needed on such a rank */
 } yk__engine_config;
 

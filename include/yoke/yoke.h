@@ -131,7 +131,8 @@ typedef struct yk_config {
                                 messages; 0: 100000 */
     const char *offload;     /* "state=host": the host's processor holds the optimizer's state of a rank whose device has memory of its own,
                                 and updates the rank's slices, with the bits of a processor. With shard "params" it has that rank's
-                                parameters, too. Other ranks stay as they are. NULL, "none": nothing. Equal on all ranks */
+                                parameters, too. "state=host,params=host" needs that stage, and takes frozen parameters to the host, too.
+                                Other ranks stay as they are. NULL, "none": nothing. Equal on all ranks */
 } yk_config;
 
 /* [all] [waits] Opens a job on the device(s); in a process started by `yoke launch` it joins the other ranks. Returns NULL only if memory
@@ -211,8 +212,8 @@ typedef struct yk_memory {
     uint64_t plans;                /* number of plans kept now (yk_config.plans_most) */
     uint64_t plan_bytes;           /* host memory of these plans, estimated */
     uint64_t plans_made;           /* plans made so far, with those that went */
-    uint64_t host;                 /* host memory of this rank with yk_config.offload, at most: optimizer, sums of gradients in slices, and
-                                    * on an only rank gradients and parameters */
+    uint64_t host;                 /* host memory of this rank with yk_config.offload, at most: optimizer, sums of gradients in slices,
+                                    * frozen parameters with "params=host", and on an only rank gradients and parameters */
 } yk_memory;
 /* [safe] Fills m. */
 YK_API void yk_memory_get(const yk_job *job, yk_memory *m, size_t size);

@@ -62,15 +62,21 @@ static bool parts_read(const yk__cli *cli)
     return fabs(sum - 1) < 1e-6 || value_refuse(cli, "shard-parts", value, "parts that add up to 1");
 }
 
+/* A stage without a name has a message of its own. */
 static bool offload_read(const yk__cli *cli, yk_config *config)
 {
+    const char *value = yk__cli_text(cli, "offload");
+    yk__stage stage = {.kind = YK__STAGE_PARAMS};
     yk_error err = YK_ERROR_INIT;
-    bool offloads;
-    if (yk__offload_read(yk__cli_text(cli, "offload"), "--offload", &offloads, &err)) {
+    yk__offload offload;
+    char source[96];
+    snprintf(source, sizeof source, "--offload %.64s", value ? value : "");
+    yk__stage_find(yk__cli_text(cli, "shard"), &stage);
+    if (yk__offload_read(value, "--offload", &offload, &err) || yk__offload_fits(offload, stage.kind, source, &err)) {
         yk__cli_usage(cli->command, "%s", err.text);
         return false;
     }
-    config->offload = offloads ? "state=host" : NULL;
+    config->offload = offload == YK__OFFLOAD_NONE ? NULL : yk__offload_text(offload);
     return true;
 }
 

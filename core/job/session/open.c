@@ -197,7 +197,7 @@ typedef struct rank_info {
     uint32_t units, precision, forced, cpu;
     uint32_t on_host; /* its memory is the host's */
     uint32_t inference;
-    uint32_t offloads, has_memory; /* the job's setting; this rank's device has memory of its own */
+    uint32_t offload, has_memory; /* the job's setting, yk__offload; this rank's device has memory of its own */
 } rank_info;
 
 static void print_table(const yk_job *job, const rank_info *c)
@@ -260,13 +260,14 @@ static yk_status compare_offload(const yk_job *job, const rank_info *all, yk_err
     uint32_t cards = 0;
     for (uint32_t r = 0; r < job->team.world; r++) {
         cards += all[r].has_memory;
-        if (all[r].offloads != all[0].offloads)
+        if (all[r].offload != all[0].offload)
             return yk__fail(err, YK_E_ARG, "yk_config.offload (--offload) is %s on rank 0 (%s) and %s on rank %u (%s): expected the same "
-                            "on all ranks", all[0].offloads ? "state=host" : "none", all[0].name,
-                            all[r].offloads ? "state=host" : "none", r, all[r].name);
+                            "on all ranks", yk__offload_text(all[0].offload), all[0].name, yk__offload_text(all[r].offload), r,
+                            all[r].name);
     }
-    if (all[0].offloads && job->team.rank == 0 && !job->config.quiet)
-        yk__log_line("offload: the host updates for %u of %u ranks%s", cards, job->team.world,
+    if (all[0].offload && job->team.rank == 0 && !job->config.quiet)
+        yk__log_line("offload: the host %s for %u of %u ranks%s",
+                     all[0].offload == YK__OFFLOAD_PARAMS ? "holds the parameters, and updates them," : "updates", cards, job->team.world,
                      cards < job->team.world ? "; the devices of the other ranks compute in its memory, so nothing moves" : "");
     return YK_OK;
 }
@@ -318,7 +319,7 @@ static yk_status exchange_infos(yk_job *job, bool capped, yk_error *err)
         own.precision = YK_F8E4M3;
     own.forced = job->device->place.forced;
     own.inference = job->config.inference;
-    own.offloads = yk__job_offloads(job);
+    own.offload = yk__job_offload(job);
     own.has_memory = yk__host_serves(job->device);
     own.limit = job->config.memory_limit;
     own.free = caps->mem_free;
@@ -418,7 +419,8 @@ static yk_status assemble_job(yk_job *job, bool capped, yk_error *err)
                                  .keep_whole = job->config.keep_whole ? job->config.keep_whole : KEEP_WHOLE,
                                  .local_sgd = job->config.local_sgd_steps > 0,
                                  .inference = job->config.inference,
-                                 .offloads = yk__job_offloads(job),
+                                 .offloads = yk__job_offload(job) != YK__OFFLOAD_NONE,
+                                 .all_on_host = yk__job_offload(job) == YK__OFFLOAD_PARAMS,
                                  .host = &host,
                                  .cache_most = job->config.plans_most};
     if (all_members(job, err) || yk__engine_new(job->device, job->team.group, &c, &job->engine, err) || exchange_infos(job, capped, err) ||
