@@ -93,6 +93,9 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     e->params.pulls_stay = c->pulls_stay;
     e->params.pulls_ahead = e->params.far && !c->pulls_ahead ? 1 : c->pulls_ahead;
     e->params.keep_whole = c->keep_whole;
+    e->params.parts_fixed = c->parts != NULL;
+    for (uint32_t r = 0; r < e->exchange.world && c->parts; r++)
+        e->exchange.owns[r] = c->parts[r];
     e->params.first_way = c->way;
     e->params.first_home = c->home;
     e->params.offloads = c->offloads;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Gradients in slices (yk_config.shard "gradients") give the bits of whole gradients if a window has one micro batch: over shared memory
- * and messages, with a tied table of several pieces, a batch norm over all ranks, a frozen parameter and one that no step uses; through
- * skipped steps, from a checkpoint of the other stage, with uneven shares, and with ranks that have no rows. Several micro batches differ
- * by rounding. So do parameters in slices ("params"), on cards of the driver without a GPU (tests/fakes) beside a processor; and an update
- * by the host for devices with memory of their own, with parameters in slices, and frozen ones on the host, too.
+ * and messages, with equal and unequal parts, with a tied table of several pieces, a batch norm over all ranks, a frozen parameter and one
+ * that no step uses; through skipped steps, from a checkpoint of the other stage, with uneven shares, and with ranks that have no rows.
+ * Several micro batches differ by rounding. So do parameters in slices ("params"), on cards of the driver without a GPU (tests/fakes)
+ * beside a processor; and an update by the host for devices with memory of their own, with parameters in slices, and frozen ones on the
+ * host, too.
  *
  * Without a launcher this is the test; as a rank it trains: MODE FOLDER.
  */
@@ -118,6 +119,13 @@ static double loss_here(yk_job *job, const net *m)
     return (double)loss + (double)table[WORDS * IN - 1];
 }
 
+/* Unequal slices where rows are; others after a checkpoint where all devices have the bits of a processor. */
+static const char *parts_of(const char *mode)
+{
+    const bool moved = strstr(mode, "resumed") && !strstr(mode, "fp32-uneven-pulled");
+    return !strstr(mode, "uneven") ? NULL : moved ? "1:1:4" : "2:1:3";
+}
+
 static int rank_main(const char *mode, const char *folder)
 {
     yk_job *job = yk_open(&(yk_config){.quiet = true,
@@ -125,6 +133,7 @@ static int rank_main(const char *mode, const char *folder)
                                        .hash_every = 1,
                                        .accumulate = strstr(mode, "several") ? 3 : 1,
                                        .shares = strstr(mode, "uneven") ? "5:1:2" : "equal",
+                                       .shard_parts = parts_of(mode),
                                        .shard = strstr(mode, "whole")                              ? "state"
                                                 : strstr(mode, "pulled") || strstr(mode, "far") ? "params"
                                                                                                 : "gradients",

@@ -118,6 +118,7 @@ typedef struct yk__params {
     uint32_t gathered;              /* trained buckets, the last first, whose parameters are here; the rest are on their way */
     uint32_t power_rank;            /* rank of PowerSGD; 0: gradients are exchanged as they are */
     struct yk__power *power;        /* PowerSGD's state; NULL if it begins anew (powersgd.h) */
+    bool parts_fixed;               /* the user's parts of slices: no island evens them */
     bool offloads;                  /* the job offloads (host_device.h): constant, the same on all ranks */
     bool all_on_host;               /* and a device with memory of its own pulls frozen parameters from the host, too */
     bool scatters;                  /* gradients in slices (slice_sums.h): constant, the same on all ranks of several */
