@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading fixed shares, and a batch's rows by them; see fixed.h. */
+/* Reading fixed parts, and a batch's rows by them; see fixed.h. */
 #include "core/balance/fixed.h"
 
 #include <stdio.h>
@@ -8,10 +8,10 @@
 #include "core/base/mem.h"
 #include "core/base/word.h"
 
-static yk_status fixed_refuse(const char *text, const char *source, uint32_t ranks, yk_error *err)
+static yk_status fixed_refuse(const char *text, const char *source, const char *of, uint32_t ranks, yk_error *err)
 {
-    return yk__fail(err, YK_E_ARG, "%s is \"%.80s\": expected equal, speed, or a number for each of the %u ranks, its part of the rows, as "
-                    "3:1:2", source, text, ranks);
+    return yk__fail(err, YK_E_ARG, "%s is \"%.80s\": expected equal, speed, or a number for each of the %u ranks, its part of the %s, as "
+                    "3:1:2", source, text, ranks, of);
 }
 
 /* Reads the part that begins at *text, and moves *text behind it; false if it is no number of that range. */
@@ -26,17 +26,17 @@ static bool read_part(const char **text, uint64_t *part)
     return true;
 }
 
-static yk_status read_parts(const char *text, const char *source, uint32_t ranks, yk__fixed *fixed, yk_error *err)
+static yk_status read_parts(const char *text, const char *source, const char *of, uint32_t ranks, yk__fixed *fixed, yk_error *err)
 {
     const char *at = text;
     uint32_t n = 0;
     for (;; at++) {
         uint64_t part;
         if (!read_part(&at, &part))
-            return fixed_refuse(text, source, ranks, err);
+            return fixed_refuse(text, source, of, ranks, err);
         if (!part)
-            return yk__fail(err, YK_E_ARG, "%s is \"%.80s\": rank %u would have no rows: expected parts from 1 to %u; leave its device out "
-                            "instead", source, text, n, YK__PART_MOST);
+            return yk__fail(err, YK_E_ARG, "%s is \"%.80s\": rank %u would have no %s: expected parts from 1 to %u; leave its device out "
+                            "instead", source, text, n, of, YK__PART_MOST);
         if (n < ranks)
             fixed->part[n] = (uint32_t)part;
         n++;
@@ -71,13 +71,13 @@ static void write_text(yk__fixed *fixed)
         at += sprintf(at, "%s%u", r ? ":" : "", fixed->part[r]);
 }
 
-yk_status yk__fixed_read(const char *text, const char *source, uint32_t ranks, yk__fixed *fixed, yk_error *err)
+yk_status yk__fixed_read(const char *text, const char *source, const char *of, uint32_t ranks, yk__fixed *fixed, yk_error *err)
 {
     if (fixed_new(fixed, ranks, err))
         return err->status;
     fixed->is_given = text != NULL;
     fixed->is_fixed = fixed->is_given && yk__word_find("speed", text, strlen(text));
-    if (fixed->is_fixed && yk__word_find("equal", text, strlen(text)) && read_parts(text, source, ranks, fixed, err)) {
+    if (fixed->is_fixed && yk__word_find("equal", text, strlen(text)) && read_parts(text, source, of, ranks, fixed, err)) {
         yk__fixed_free(fixed);
         return err->status;
     }

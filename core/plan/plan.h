@@ -16,6 +16,7 @@ typedef struct yk__plan_param {
     int64_t n;             /* elements */
     uint32_t bucket;       /* number of the gradient bucket; YK_NONE if frozen */
     uint64_t grad_offset;  /* bytes in the bucket */
+    uint32_t values;       /* number of the bucket of its values, frozen or not; read if buckets are pulled */
 } yk__plan_param;
 
 /* A state that gets a new value at the program's end. */
@@ -43,7 +44,8 @@ typedef struct yk__plan_request {
     yk__vid loss, seed;                  /* loss YK_NONE: forward only */
     bool accumulate;                     /* add to the buckets instead of writing */
     bool scatters;                       /* buckets are summed over ranks in this run: each has its memory, a lane, for a time */
-    const bool *pulls;                   /* by bucket: its parameters lie in slices, and are pulled to a lane for a time; NULL: none */
+    const bool *pulls;                   /* by bucket, n_pulled of them: its parameters lie in slices or on the host, and are pulled to a
+                                            lane for a time; NULL: none */
     bool pulls_stay;                     /* a bucket is pulled once, and stays in its lane to its last reader */
     uint32_t pulls_ahead;                /* a pull starts so many pulls early */
     bool zero;                           /* no loss: write zeros to the buckets */
@@ -57,9 +59,9 @@ typedef struct yk__plan_request {
     const yk_device_caps *caps;
     uint32_t (*claims)(void *arg, const yk_graph *g, uint32_t node); /* the plugin's function, or a test's */
     void *claims_arg;
-    uint32_t n_param, n_bucket, n_result, n_assign, n_recompute, n_full;
+    uint32_t n_param, n_bucket, n_pulled, n_result, n_assign, n_recompute, n_full;
     const yk__plan_param *param;
-    const uint64_t *bucket_bytes;
+    const uint64_t *bucket_bytes;        /* of n_bucket buckets of gradients; with pulls of n_pulled, the same ones first */
     const yk__vid *result;
     const yk__assign *assign;
     const yk__recompute *recompute;

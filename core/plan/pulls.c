@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pulls: the times in which a bucket of parameters that lie in slices is whole on the device, in a lane. A pull brings it before the first
- * of some nodes that read it, and its lane is free behind the last of them. A bucket leaves its lane where the program reads at least
- * APART other buckets before it reads it again. So forward and backward have pulls of their own, but for the last buckets of forward, and
- * a tied table is away between the look-up and the head (docs/decisions/0075).
+ * Pulls: the times in which a bucket of parameters that lie in slices, or on the host, is whole on the device, in a lane. A pull brings it
+ * before the first of some nodes that read it, and its lane is free behind the last of them. A bucket leaves its lane where the program
+ * reads at least APART other buckets before it reads it again. So forward and backward have pulls of their own, but for the last buckets
+ * of forward, and a tied table is away between the look-up and the head (docs/decisions/0075).
  */
 #include "core/base/mem.h"
 #include "core/plan/plan_internal.h"
@@ -17,18 +17,18 @@ typedef struct pulling {
     size_t cap;
     uint32_t *open;  /* by bucket: its last stay + 1; 0 for none */
     uint32_t *other; /* by bucket: the other buckets read since */
-    uint32_t *since; /* [bucket * n_bucket + other]: 1 if it was counted */
+    uint32_t *since; /* [bucket * n_pulled + other]: 1 if it was counted */
 } pulling;
 
 uint32_t yk__plan_pulled(const yk__plan_request *request, const yk_slot *s)
 {
-    const uint32_t bucket = s->kind == YK_SLOT_PARAM && s->key < request->n_param ? request->param[s->key].bucket : YK_NONE;
+    const uint32_t bucket = s->kind == YK_SLOT_PARAM && s->key < request->n_param ? request->param[s->key].values : YK_NONE;
     return bucket != YK_NONE && request->pulls && request->pulls[bucket] ? bucket : YK_NONE;
 }
 
 static void count_other(pulling *state, uint32_t bucket)
 {
-    const uint32_t n = state->work->request->n_bucket;
+    const uint32_t n = state->work->request->n_pulled;
     for (uint32_t b = 0; b < n; b++) {
         uint32_t *counted = &state->since[b * (size_t)n + bucket];
         state->other[b] += b != bucket && !*counted;
@@ -96,7 +96,7 @@ static yk_status make_pulls(pulling *state, yk__plan *plan, yk_error *err)
 
 yk_status yk__plan_pulls(yk__work *work, yk_error *err)
 {
-    const uint32_t n = work->request->n_bucket;
+    const uint32_t n = work->request->n_pulled;
     pulling state = {.work = work};
     if (!work->request->pulls)
         return YK_OK;

@@ -42,7 +42,7 @@ static yk_status check_slices(const yk__exchange *exchange, const yk__engine_con
     else if (exchange->narrows)
         other = "YOKE_WIRE_PARAMS=bf16: what rounding takes stays with the owner";
     else if (c->offloads)
-        other = "--offload state=host";
+        other = "--offload";
     if (!other)
         return YK_OK;
     return yk__fail(err, YK_E_ARG, "parameters in slices over ranks that exchange messages are not built together with %s: leave that out, "
@@ -93,9 +93,13 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     e->params.pulls_stay = c->pulls_stay;
     e->params.pulls_ahead = e->params.far && !c->pulls_ahead ? 1 : c->pulls_ahead;
     e->params.keep_whole = c->keep_whole;
+    e->params.parts_fixed = c->parts != NULL;
+    for (uint32_t r = 0; r < e->exchange.world && c->parts; r++)
+        e->exchange.owns[r] = c->parts[r];
     e->params.first_way = c->way;
     e->params.first_home = c->home;
     e->params.offloads = c->offloads;
+    e->params.all_on_host = c->all_on_host && c->offloads && e->params.slices;
     e->params.bucket_bytes = cuts_buckets(&e->exchange, c) ? yk__option_number(YK__OPTION_BUCKET_BYTES) : SINGLE_BYTES;
     if (c->bucket_bytes)
         e->params.bucket_bytes = c->bucket_bytes;
@@ -356,7 +360,8 @@ void yk__engine_stats_get(const yk__engine *e, yk__engine_stats *s)
                             : bytes[YK__STATE_BYTES] + yk__sums_bytes(&e->params) + yk__params_slice_bytes(&e->params),
         .kept_bytes = e->exec.kept_bytes,
         .shared_bytes = shared + yk__power_bytes(&e->params),
-        .host_bytes = e->host.queue.peak + own + yk__far_bytes(&e->params) + yk__instance_lane_bytes(&e->exec.instance, &e->queue),
+        .host_bytes = e->host.queue.peak + own + yk__far_bytes(&e->params) + yk__home_frozen_bytes(&e->params) +
+                      yk__instance_lane_bytes(&e->exec.instance, &e->queue),
         .busy_seconds = e->queue.busy_seconds,
         .compiles = e->exec.compiles,
         .hits = e->exec.hits,

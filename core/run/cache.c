@@ -80,7 +80,7 @@ static yk__plan_param *list_params(const yk__params *params, const yk__graph *t)
         return NULL;
     for (size_t i = 0; i < params->n_param; i++) {
         const yk__param *p = &params->param[i];
-        list[i] = (yk__plan_param){YK_NONE, (int64_t)p->n, p->trained ? p->bucket : YK_NONE, p->at * sizeof(float)};
+        list[i] = (yk__plan_param){YK_NONE, (int64_t)p->n, p->trained ? p->bucket : YK_NONE, p->at * sizeof(float), p->bucket};
     }
     for (yk__vid v = 0; v < t->n_value; v++) {
         const yk_value *leaf = &t->value[v];
@@ -139,7 +139,7 @@ typedef struct bucket_list {
 
 static void list_buckets(const yk__params *params, const bucket_list *list)
 {
-    for (uint32_t i = 0; i < params->n_bucket; i++) {
+    for (uint32_t i = 0; i < params->n_all_bucket; i++) {
         list->bytes[i] = params->bucket[i].layout.n * sizeof(float);
         list->pulls[i] = params->bucket[i].home->pulled;
     }
@@ -159,7 +159,7 @@ static yk_status plan_program(yk__exec *exec, const yk__micro *m, bool zero, yk_
     r.rounds8 = exec->params->rounds8;
     r.keep_compute = r.keep_cheap = !exec->queue->limit; /* if memory is short, cheap values are made again instead */
     r.n_param = (uint32_t)exec->params->n_param, r.param = param;
-    r.n_bucket = exec->params->n_bucket, r.bucket_bytes = list->bytes;
+    r.n_bucket = exec->params->n_bucket, r.n_pulled = exec->params->n_all_bucket, r.bucket_bytes = list->bytes;
     r.pulls = exec->params->slices ? list->pulls : NULL;
     r.pulls_stay = exec->params->pulls_stay, r.pulls_ahead = exec->params->pulls_ahead;
     r.n_result = m->n_result, r.result = m->result;
@@ -179,7 +179,7 @@ static yk_status plan_program(yk__exec *exec, const yk__micro *m, bool zero, yk_
 static yk_status make_program(yk__exec *exec, const yk__micro *m, bool zero, yk__prog **out, yk_error *err)
 {
     yk__plan_param *param = list_params(exec->params, m->trace);
-    const uint64_t n = exec->params->n_bucket + 1ull;
+    const uint64_t n = exec->params->n_all_bucket + 1ull;
     const bucket_list list = {.bytes = yk__calloc(n, sizeof *list.bytes), .pulls = yk__calloc(n, sizeof *list.pulls)};
     if (!param || !list.bytes || !list.pulls)
         yk__fail_mem(err, exec->params->n_param * sizeof *param, "a program");

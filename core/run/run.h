@@ -46,8 +46,10 @@ typedef struct yk__engine_config {
     uint64_t cache_bytes;    /* host memory for programs kept beside those in use; 0: 64 MiB */
     uint32_t cache_most;     /* programs kept; 0: 96 */
     bool inference;          /* no parameter has a gradient */
+    const uint32_t *parts;   /* by rank: fixed parts of slices, before roles are set, and no island evens them; NULL: even parts at first */
     bool offloads;           /* ranks with memory of their own update on the host (host_device.h), which has slices of parameters, too;
                                 equal on all ranks */
+    bool all_on_host;        /* with it and slices: frozen parameters lie on the host, too, and programs pull them */
     const yk__placement *host; /* the host's device for it: a processor's; needed on such a rank */
 } yk__engine_config;
 

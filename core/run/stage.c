@@ -68,19 +68,17 @@ static bool part_split(const char *text, offload_part *p)
 /* The reason why a place is not built; NULL if it is. */
 static const char *part_unbuilt(const offload_part *p)
 {
-    if (yk__word_find("params", p->what, p->n_what) == 0)
-        return "parameters stay on the devices, but for --shard params with state=host, which keeps them on the host";
     if (yk__word_find("activations", p->what, p->n_what) == 0)
         return "YOKE_MEMORY_LIMIT and --gradient-checkpointing compute activations again instead";
     if (yk__word_find("nvme", p->place, p->n_word) == 0)
-        return "a disk holds no state; state=host is built";
-    return p->part < 1 ? "the host updates the whole of a slice: state=host" : NULL;
+        return "a disk holds nothing; state=host and params=host are built";
+    return p->part < 1 ? "the host updates the whole of a slice: state=host, params=host" : NULL;
 }
 
-yk_status yk__offload_read(const char *text, const char *source, bool *offloads, yk_error *err)
+yk_status yk__offload_read(const char *text, const char *source, yk__offload *offload, yk_error *err)
 {
     char copy[2048], *next = copy, *one;
-    *offloads = false;
+    *offload = YK__OFFLOAD_NONE;
     if (!text || yk__word_find("none=no=false", text, strlen(text)) == 0)
         return YK_OK;
     if (strlen(text) >= sizeof copy)
@@ -93,7 +91,23 @@ yk_status yk__offload_read(const char *text, const char *source, bool *offloads,
                             "part from 0 to 1: state=host:0.6", source, one);
         if (part_unbuilt(&p))
             return yk__fail(err, YK_E_ARG, "%s %.300s: not built yet: %s", source, text, part_unbuilt(&p));
-        *offloads = true;
+        if (*offload == YK__OFFLOAD_NONE)
+            *offload = YK__OFFLOAD_STATE;
+        if (yk__word_find("params", p.what, p.n_what) == 0)
+            *offload = YK__OFFLOAD_PARAMS;
     }
     return YK_OK;
+}
+
+const char *yk__offload_text(yk__offload offload)
+{
+    static const char *const text[] = {"none", "state=host", "state=host,params=host"};
+    return text[offload];
+}
+
+yk_status yk__offload_fits(yk__offload offload, yk__stage_kind stage, const char *source, yk_error *err)
+{
+    if (offload != YK__OFFLOAD_PARAMS || stage == YK__STAGE_PARAMS)
+        return YK_OK;
+    return yk__fail(err, YK_E_ARG, "%s: each device has all parameters in this stage: --shard params, or without params=host", source);
 }

@@ -109,9 +109,9 @@ typedef struct yk_config {
     bool plan_only;          /* plan steps without running them, for yk_memory_get. Values read are zero, weights stay unset */
     const char *shares;      /* rows of each rank: "speed", as measured; "equal"; or parts by rank, "3:1:2", of 1 to 1000000; NULL:
                                 YOKE_SHARES, else speed. Equal on all ranks. Fixed shares (equal, parts) measure nothing and exclude no
-                                rank, and each rank updates an even part of the parameters. So the same devices and shares give the same
-                                bits. Rows that parts leave over go to the largest remainders, on a tie to the lower rank. A share that
-                                exceeds a rank's memory is an error */
+                                rank, and each rank updates an even part of the parameters, or what shard_parts says. So the same devices
+                                and shares give the same bits. Rows that parts leave over go to the largest remainders, on a tie to the
+                                lower rank. A share that exceeds a rank's memory is an error */
     const char *shard;       /* values that lie in slices over the ranks: "state", the optimizer's state (NULL: the same); "gradients"
                                 (zero2), which are summed in backward of each micro batch, so that a rank keeps sums of its slices alone.
                                 With one micro batch a window it has the bits of "state", with several another rounding. "params" (zero3,
@@ -131,7 +131,12 @@ typedef struct yk_config {
                                 messages; 0: 100000 */
     const char *offload;     /* "state=host": the host's processor holds the optimizer's state of a rank whose device has memory of its own,
                                 and updates the rank's slices, with the bits of a processor. With shard "params" it has that rank's
-                                parameters, too. Other ranks stay as they are. NULL, "none": nothing. Equal on all ranks */
+                                parameters, too. "state=host,params=host" needs that stage, and takes frozen parameters to the host, too.
+                                Other ranks stay as they are. NULL, "none": nothing. Equal on all ranks */
+    const char *shard_parts; /* slices of each rank: "speed" (NULL: the same), as measured and what fits, or even with fixed shares;
+                                "equal"; or parts by rank, "1:2:1", of 1 to 1000000. Equal on all ranks. With fixed shares, too, equal
+                                parts give equal bits in all stages, over each transport. A slice that exceeds a rank's memory is an
+                                error */
 } yk_config;
 
 /* [all] [waits] Opens a job on the device(s); in a process started by `yoke launch` it joins the other ranks. Returns NULL only if memory
@@ -211,8 +216,8 @@ typedef struct yk_memory {
     uint64_t plans;                /* number of plans kept now (yk_config.plans_most) */
     uint64_t plan_bytes;           /* host memory of these plans, estimated */
     uint64_t plans_made;           /* plans made so far, with those that went */
-    uint64_t host;                 /* host memory of this rank with yk_config.offload, at most: optimizer, sums of gradients in slices, and
-                                    * on an only rank gradients and parameters */
+    uint64_t host;                 /* host memory of this rank with yk_config.offload, at most: optimizer, sums of gradients in slices,
+                                    * frozen parameters with "params=host", and on an only rank gradients and parameters */
 } yk_memory;
 /* [safe] Fills m. */
 YK_API void yk_memory_get(const yk_job *job, yk_memory *m, size_t size);

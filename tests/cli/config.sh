@@ -78,22 +78,22 @@ unbuilt() { # unbuilt WORDS ARGUMENTS..: a value of a file that only the command
     cat "$out/err"
     [ $code = 2 ] && grep -qF -e "$words" "$out/err"
 }
-printf '{"train_micro_batch_size_per_gpu": 4,\n "zero_optimization":\n {"stage": 3, "offload_param": {"device": "cpu"}}}\n' \
-    >"$out/three.json"
+printf '{"train_micro_batch_size_per_gpu": 4,\n "zero_optimization":\n {"stage": 3, %s}}\n' \
+    '"offload_param": {"device": "nvme", "nvme_path": "/d"}' >"$out/three.json"
 for option in --config-file --deepspeed; do
-    ok "parameters on the host name their file, line and key ($option)" unbuilt \
+    ok "parameters on a disk name their file, line and key ($option)" unbuilt \
         "[--offload: $out/three.json, line 2: zero_optimization]" $option "$out/three.json"
 done
 ok "and so in the text of an option" unbuilt "[--offload: --deepspeed, line 1: zero_optimization]" \
-    --deepspeed '{"zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}}'
+    --deepspeed '{"zero_optimization": {"stage": 3, "offload_param": {"device": "nvme", "nvme_path": "/d"}}}'
 ok "and of FSDP" unbuilt "[--keep-whole-params: --fsdp-config, line 1: ignored_modules]" \
     --fsdp-config '{"reshard_after_forward": "full_shard", "ignored_modules": "norm"}'
-ok "words of an option" unbuilt "[--offload: --fsdp" --fsdp "full_shard offload"
+ok "words of an option" unbuilt "[--offload: --fsdp" --fsdp "no_shard offload"
 printf '{"zero_optimization": {"stage": 1,\n "offload_optimizer": {"device": "cpu", "ratio": 0.5}}}\n' >"$out/off.json"
 ok "a place that is not built" unbuilt "[--offload: $out/off.json, line 1: zero_optimization]" --deepspeed "$out/off.json"
 typed() { # an option that is typed is of no file
-    ! unbuilt "[--offload:" --offload params=host --deepspeed "$out/three.json" && [ $code = 2 ] &&
-        grep -q "^yoke train: --offload params=host" "$out/err"
+    ! unbuilt "[--offload:" --offload params=nvme:/e --deepspeed "$out/three.json" && [ $code = 2 ] &&
+        grep -q "^yoke train: --offload params=nvme:/e" "$out/err"
 }
 ok "what is typed names no file" typed
 plain() { # plain DIR ARGUMENTS...
@@ -145,7 +145,8 @@ later() { # what has a meaning and is not built says so, by whatever name it cam
         refused "--reduce window: not built yet: gradients in slices are summed in each micro batch" $small --shard zero2 --reduce window &&
         refused "--tied-gradients twice: not built yet" $small --shard gradients --tied-gradients twice &&
         refused "--reduce has no effect with --shard state: gradients are whole" $small --reduce micro &&
-        refused "--offload state=host,params=host: not built yet" $small --fsdp "no_shard offload" &&
+        refused "--offload state=host,params=host: each device has all parameters in this stage: --shard params" $small --fsdp \
+            "no_shard offload" && refused "--offload params=host: each device has all parameters" $small --offload params=host &&
         refused "--parallel tensor=2: not built yet" $small --parallel data,tensor=2 &&
         refused "tp_size: tensor parallel is not built yet" $small --parallelism_config '{"tp_size": 2}' &&
         refused "split_batches: --global-batch is of all ranks" $small --accelerator_config '{"split_batches": true}' &&

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# --offload state=host: a device with memory of its own (the CPU plugin, which copies what goes in and out) has the bits of a job that
-# offloads nothing, alone and among others, in each stage; goes on from either's checkpoint; takes what yoke estimate-memory says; and a
-# rank that is killed ends the job.
+# --offload state=host, params=host: a device with memory of its own (the CPU plugin, which copies what goes in and out) has the bits of a
+# job that offloads nothing, alone and among others, in each stage; goes on from either's checkpoint; takes what yoke estimate-memory says;
+# and a rank that is killed ends the job.
 . "$YOKE_SOURCE/tests/cli/lib.sh"
 need_data fashion-mnist
 small_images "$out/images"
@@ -37,6 +37,16 @@ one_bucket() { # parameters in slices: the host has them, and the device pulls a
     train pulled --devices slow:0! --max-grad-norm 0.5 --offload state=host $pulls && same pulled cpu
 }
 ok "one rank, whose parameters lie on the host" one_bucket
+named() { # params=host by itself, and beside state=host: the host updates what it holds
+    for places in params=host params=host,state=host; do
+        # shellcheck disable=SC2086
+        train named --devices slow:0! --max-grad-norm 0.5 --offload $places $pulls && same named cpu || return 1
+    done
+    # shellcheck disable=SC2086
+    "$yoke" train --model mlp --data "idx:$out/images" --max-steps 1 --output-dir "$out/one" --devices slow:0! --offload params=host \
+        $pulls 2>&1 | grep 'offload: the host holds the parameters, and updates them, for 1 of 1 ranks'
+}
+ok "by the words of DeepSpeed's and FSDP's offload" named
 many_buckets() { # a processor alone with the same options has the same buckets, and with them the norm's bits; without a norm all agree
     export YOKE_BUCKET_BYTES=8192
     # shellcheck disable=SC2086
@@ -105,6 +115,7 @@ ok "the estimate of one rank" estimate --devices slow:0! --offload state=host
 # shellcheck disable=SC2086
 {
     ok "the estimate of one rank with parameters in slices" estimate --devices slow:0! --offload state=host --precision bf16 $pulls
+    ok "and with params=host" estimate --devices slow:0! --offload params=host --precision bf16 $pulls
     ok "and of two" estimate --devices "slow:0! slow:1!" --shares equal --offload state=host $pulls --prefetch-units 1
 }
 ok "the estimate of two ranks" estimate --devices "slow:0! cpu:0!" --shares equal --shard gradients --precision bf16 --offload state=host
@@ -120,6 +131,18 @@ files() { # files STAGE: of DeepSpeed and Accelerate, and a single device's rank
 }
 ok "files of DeepSpeed and Accelerate" files 2
 ok "and of stage 3" files 3
+all_files() { # parameters on the host by DeepSpeed's file, by FSDP's words and by Accelerate's file of FSDP
+    printf '{"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "cpu"}}}' \
+        >"$out/ds.json"
+    printf 'distributed_type: FSDP\nfsdp_config:\n  fsdp_sharding_strategy: FULL_SHARD\n  fsdp_offload_params: true\n' >"$out/ac.yaml"
+    train off --devices slow:0! --max-grad-norm 0 || return 1
+    set -- "--deepspeed=$out/ds.json" '--fsdp=full_shard offload' '--sharded_ddp=zero_dp_3 offload'
+    ! "$yoke" config --dry-run --config-file "$out/ac.yaml" >"$out/log" 2>&1 || set -- "$@" "--config-file=$out/ac.yaml"
+    for form; do
+        train on --devices slow:0! "$form" --max-grad-norm 0 && same off on && host_bytes -gt || { echo "$form"; return 1; }
+    done
+}
+ok "files and words with parameters on the host" all_files
 
 refused() { # refused TEXT OPTION...: with exit code 2
     text=$1

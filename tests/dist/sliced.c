@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Gradients in slices (yk_config.shard "gradients") give the bits of whole gradients if a window has one micro batch: over shared memory
- * and messages, with a tied table of several pieces, a batch norm over all ranks, a frozen parameter and one that no step uses; through
- * skipped steps, from a checkpoint of the other stage, with uneven shares, and with ranks that have no rows. Several micro batches differ
- * by rounding. So do parameters in slices ("params"), on cards of the driver without a GPU (tests/fakes) beside a processor; and an update
- * by the host for devices with memory of their own, with parameters in slices, too.
+ * and messages, with equal and unequal parts, with a tied table of several pieces, a batch norm over all ranks, a frozen parameter and one
+ * that no step uses; through skipped steps, from a checkpoint of the other stage, with uneven shares, and with ranks that have no rows.
+ * Several micro batches differ by rounding. So do parameters in slices ("params"), on cards of the driver without a GPU (tests/fakes)
+ * beside a processor; and an update by the host for devices with memory of their own, with parameters in slices, and frozen ones on the
+ * host, too.
  *
  * Without a launcher this is the test; as a rank it trains: MODE FOLDER.
  */
@@ -19,6 +20,7 @@ enum { ROWS = 24, IN = 64, WORDS = 700, RANKS = 3, STEPS = 12, SAVED = 5, LOADED
 #define DEVICES "cpu:0! cpu:0! cpu:0!"
 #define CARDS "cpu:0! cuda:0! cuda:1!"
 #define OFFLOADING "slow:0! cpu:0! slow:1!" /* the first and the last have memory of their own */
+#define FROZEN_BYTES 65536 /* IN * IN numbers, in a bucket of whole pages */
 #define SKIPPING 0x1p24 /* a loss scale that is too large for the first steps in fp16 */
 
 typedef struct numbers {
@@ -117,6 +119,13 @@ static double loss_here(yk_job *job, const net *m)
     return (double)loss + (double)table[WORDS * IN - 1];
 }
 
+/* Unequal slices where rows are; others after a checkpoint where all devices have the bits of a processor. */
+static const char *parts_of(const char *mode)
+{
+    const bool moved = strstr(mode, "resumed") && !strstr(mode, "fp32-uneven-pulled");
+    return !strstr(mode, "uneven") ? NULL : moved ? "1:1:4" : "2:1:3";
+}
+
 static int rank_main(const char *mode, const char *folder)
 {
     yk_job *job = yk_open(&(yk_config){.quiet = true,
@@ -124,13 +133,16 @@ static int rank_main(const char *mode, const char *folder)
                                        .hash_every = 1,
                                        .accumulate = strstr(mode, "several") ? 3 : 1,
                                        .shares = strstr(mode, "uneven") ? "5:1:2" : "equal",
+                                       .shard_parts = parts_of(mode),
                                        .shard = strstr(mode, "whole")                              ? "state"
                                                 : strstr(mode, "pulled") || strstr(mode, "far") ? "params"
                                                                                                 : "gradients",
                                        .shard_within = strstr(mode, "pulled") ? "host" : NULL,
                                        .gathered_stay = strstr(mode, "pulled-stay"),
                                        .keep_whole = strstr(mode, "pulled") ? 1 : 0,
-                                       .offload = strstr(mode, "offload") && !strstr(mode, "whole") ? "state=host" : NULL,
+                                       .offload = !strstr(mode, "offload") || strstr(mode, "whole") ? NULL
+                                                  : strstr(mode, "everything")                     ? "params=host"
+                                                                                                   : "state=host",
                                        .precision = strstr(mode, "fp16") ? YK_F16 : strstr(mode, "bf16") ? YK_BF16 : YK_F32,
                                        .scale = {.init = SKIPPING, .interval = 8}});
     static float grad[WORDS * IN];
@@ -290,6 +302,11 @@ START_TEST(the_host_updates_with_the_same_bits)
     ck_assert_uint_eq(a.hash, c.hash);
     ck_assert_uint_gt(a.state, b.state + 4 * WORDS * IN / RANKS);
     ck_assert(a.host == 0 && b.host > 0);
+    if (_i == 3) { /* frozen parameters on the host, too: one bucket */
+        const numbers d = train_on(OFFLOADING, transports[_i % 2], "bf16-uneven-offload-pulled-everything");
+        expect_same(&a, &d, "all parameters on the host");
+        ck_assert_uint_eq(d.host, b.host + FROZEN_BYTES);
+    }
     ranks_folder_remove();
 }
 END_TEST

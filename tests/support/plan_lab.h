@@ -39,7 +39,7 @@ static yk__vid net_param(net *n, uint32_t dims, const int64_t *dim)
     for (uint32_t i = 0; i < dims; i++)
         count *= dim[i];
     v = yk__leaf(&n->g, yk__slot_new(&n->g, YK_SLOT_PARAM, (uint64_t)count * 4, n->n_param), 0, YK_F32, dims, dim);
-    n->param[n->n_param++] = (yk__plan_param){v, count, 0, n->bucket_bytes[0]};
+    n->param[n->n_param++] = (yk__plan_param){v, count, 0, n->bucket_bytes[0], 0};
     n->bucket_bytes[0] += ((uint64_t)count * 4 + 255) / 256 * 256;
     return v;
 }

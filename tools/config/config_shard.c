@@ -46,31 +46,21 @@ static double size_value(const char *value)
     return unit ? ldexp(v, 10 * (int)(unit - units + 1)) : v;
 }
 
-/* Parts by rank, which add up to 1. */
-static bool parts_read(const yk__cli *cli)
-{
-    const char *value = yk__cli_text(cli, "shard-parts"), *at = value;
-    double sum = 0;
-    if (yk__word_find("speed|memory", value, strlen(value)) >= 0)
-        return true;
-    for (char *end; *at; at = *end == ',' ? end + 1 : end) {
-        const double v = yk__number_read(at, &end);
-        if (end == at || v < 0 || (*end && *end != ','))
-            return value_refuse(cli, "shard-parts", value, "speed, memory, or parts by rank as 0.7,0.3");
-        sum += v;
-    }
-    return fabs(sum - 1) < 1e-6 || value_refuse(cli, "shard-parts", value, "parts that add up to 1");
-}
-
+/* A stage without a name has a message of its own. */
 static bool offload_read(const yk__cli *cli, yk_config *config)
 {
+    const char *value = yk__cli_text(cli, "offload");
+    yk__stage stage = {.kind = YK__STAGE_PARAMS};
     yk_error err = YK_ERROR_INIT;
-    bool offloads;
-    if (yk__offload_read(yk__cli_text(cli, "offload"), "--offload", &offloads, &err)) {
+    yk__offload offload;
+    char source[96];
+    snprintf(source, sizeof source, "--offload %.64s", value ? value : "");
+    yk__stage_find(yk__cli_text(cli, "shard"), &stage);
+    if (yk__offload_read(value, "--offload", &offload, &err) || yk__offload_fits(offload, stage.kind, source, &err)) {
         yk__cli_usage(cli->command, "%s", err.text);
         return false;
     }
-    config->offload = offloads ? "state=host" : NULL;
+    config->offload = offload == YK__OFFLOAD_NONE ? NULL : yk__offload_text(offload);
     return true;
 }
 
@@ -250,17 +240,6 @@ static bool plan_read(const yk__cli *cli)
     return good;
 }
 
-/* Refuses slices of another size than the present parts. */
-static bool parts_refuse(const yk__cli *cli)
-{
-    const char *value = yk__cli_text(cli, "shard-parts");
-    if (!yk__cli_typed(cli, "shard-parts") || yk__word_find("speed", value, strlen(value)) == 0)
-        return true;
-    yk__cli_usage(cli->command,
-                  "--shard-parts %s: not built yet: slices follow the speed of updates, and what fits; --shares fixes even parts", value);
-    return false;
-}
-
 void shard_read(const yk__cli *cli, yk_config *config, bool *bad)
 {
     yk_error err = YK_ERROR_INIT;
@@ -269,7 +248,7 @@ void shard_read(const yk__cli *cli, yk_config *config, bool *bad)
         word_read(cli, "shard-within", "world|host"), word_read(cli, "reshard-after-forward", "on=true|off=false"),
         word_read(cli, "reduce", "auto|micro|window"), word_read(cli, "tied-gradients", "once|twice"),
         size_read(cli, "shard-unit", "auto|all"), size_read(cli, "prefetch-units", "auto"), size_read(cli, "keep-whole", ""),
-        parts_read(cli), regex_read(cli), offload_read(cli, config), layout_read(cli), scaling_read(cli, config), plan_read(cli)};
+        regex_read(cli), offload_read(cli, config), layout_read(cli), scaling_read(cli, config), plan_read(cli)};
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
         *bad = *bad || !good[i];
     if (yk__stage_read(yk__cli_text(cli, "shard"), "--shard", &stage, &err)) {
@@ -281,5 +260,5 @@ void shard_read(const yk__cli *cli, yk_config *config, bool *bad)
     idle_refuse(cli, stage.kind, bad);
     *bad = gradients_refuse(cli) || *bad;
     *bad = (!*bad && stage.kind == YK__STAGE_PARAMS && !params_take(cli, &stage, config)) || *bad;
-    *bad = !parts_refuse(cli) || *bad;
+    config->shard_parts = yk__cli_typed(cli, "shard-parts") ? yk__cli_text(cli, "shard-parts") : NULL;
 }

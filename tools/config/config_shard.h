@@ -27,7 +27,7 @@
         {"shard", "state|gradients|params", "state",                                                                                 \
          "in slices over the ranks: the optimizer's state; gradients, too; parameters, too", NULL},                                      \
         {"shard-within", "world|host", "world", "--shard params: slices over all ranks and hosts, or all parameters on each host", NULL},\
-        {"shard-parts", "speed|memory|R,R..", "speed", "the measure for the size of a rank's slices", NULL},                         \
+        {"shard-parts", "equal|speed|N:N..", "speed", "slices of each rank: alike, by measured speed and what fits, or by parts", NULL}, \
         {"shard-unit", "auto|all|BYTES", "auto", "parameters that --shard params brings together: a bucket (auto)", NULL},           \
         {"reshard-after-forward", "on|off", "on", "--shard params brings parameters again for backward", NULL},                      \
         {"prefetch-units", "auto|N", "auto", "units that --shard params brings early; auto: 0, over messages 1", NULL},               \
@@ -36,7 +36,7 @@
         {"reduce", "auto|micro|window", "auto", "when --shard gradients sums: in each micro batch (auto); window is not built", NULL},   \
         {"tied-gradients", "once|twice", "once", "how often a tied table's gradient is summed with --shard gradients", NULL},        \
         {"offload", "PART=PLACE,..", NULL, \
-         "state=host: the host holds a GPU's optimizer state, and updates; with --shard params its parameters, too", NULL}, \
+         "state=host: the host holds a GPU's optimizer state, and updates; params=host, with --shard params: all parameters, too", NULL}, \
         {"parallel", "data|AXIS=N,..", "data", "the layout of ranks: data, tensor, pipe; data alone is built yet", NULL},            \
         {"plan", "auto|none|MS", NULL, "auto: take the options of yoke plan; MS: milliseconds that it predicted, to log", NULL},         \
         {"device-file", "FILE", NULL, "yoke plan: the devices that this file of yoke info --describe describes", NULL},              \

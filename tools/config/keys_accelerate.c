@@ -64,7 +64,7 @@ static const settings_key plugin_keys[] = {
     {"offload_optimizer_device", SETTINGS_WORD, SETTINGS_HONOURED, "none|cpu|nvme", NULL, NULL,
      "--offload state=host; nvme is not built yet"},
     {"offload_param_device", SETTINGS_WORD, SETTINGS_HONOURED, "none|cpu|nvme", NULL, NULL,
-     "--offload params, which is not built yet"},
+     "--offload params=host; nvme is not built yet"},
     {"offload_optimizer_nvme_path|offload_param_nvme_path", SETTINGS_TEXT, SETTINGS_HONOURED, NULL, NULL, NULL,
      "the folder of --offload, where nvme is not built yet"},
     {"gradient_accumulation_steps", SETTINGS_INT, SETTINGS_HONOURED, "1 1048576", NULL, "train:gradient-accumulation-steps",

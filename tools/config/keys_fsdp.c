@@ -25,7 +25,7 @@ static const settings_key fsdp[] = {
      "units are buckets of parameters (YOKE_BUCKET_BYTES)"},
     {"min_num_params", SETTINGS_INT, SETTINGS_IDLE, "0 1e15", NULL, NULL, "units are buckets of parameters (YOKE_BUCKET_BYTES)"},
     {"cpu_offload|offload_params", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL,
-     "--offload state=host,params=host; params=host is not built yet"},
+     "--offload state=host,params=host; the job refuses it in --shard state (NO_SHARD)"},
     {"backward_prefetch", SETTINGS_WORD, SETTINGS_MAPPED, "backward_pre=1|backward_post=2|no_prefetch", NULL, NULL,
      "--prefetch-units auto or 0"},
     {"backward_prefetch_policy", SETTINGS_WORD, SETTINGS_MAPPED, "backward_pre=1|backward_post=2|no_prefetch", NULL, NULL,

@@ -190,14 +190,16 @@ static void make_scaler(yk_job *job)
 /* A rank's description of itself, which all ranks get at the start. */
 typedef struct rank_info {
     char name[96], device[96], isa[64], cores[256];
-    char shares[64]; /* the beginning of the text; the hash covers the whole text */
-    uint64_t shares_hash;
+    struct {
+        char text[64]; /* its beginning; the hash covers the whole text */
+        uint64_t hash;
+    } fixed[2]; /* by fixed_name[] */
     uint64_t memory, limit, free; /* bytes; limit: the user's, or 0; free: of the device, 0 if unknown */
     uint64_t quantum;             /* of rows; 0 for any number */
     uint32_t units, precision, forced, cpu;
     uint32_t on_host; /* its memory is the host's */
     uint32_t inference;
-    uint32_t offloads, has_memory; /* the job's setting; this rank's device has memory of its own */
+    uint32_t offload, has_memory; /* the job's setting, yk__offload; this rank's device has memory of its own */
 } rank_info;
 
 static void print_table(const yk_job *job, const rank_info *c)
@@ -240,18 +242,20 @@ static yk_status make_shares(yk_job *job, const rank_info *c, yk__fixed *fixed, 
     return err->status;
 }
 
-static void fill_shares(const yk__fixed *fixed, rank_info *own)
+static const char *const fixed_name[] = {"shares (--shares, YOKE_SHARES)", "parts of slices (--shard-parts)"};
+
+static void fill_fixed(const yk__fixed *fixed, rank_info *own, size_t k)
 {
-    own->shares_hash = yk__hash_bytes(YK_HASH_SEED, fixed->text, strlen(fixed->text));
-    snprintf(own->shares, sizeof own->shares, "%.63s", fixed->text);
+    own->fixed[k].hash = yk__hash_bytes(YK_HASH_SEED, fixed->text, strlen(fixed->text));
+    snprintf(own->fixed[k].text, sizeof own->fixed[k].text, "%.63s", fixed->text);
 }
 
-static yk_status compare_shares(const yk_job *job, const rank_info *all, yk_error *err)
+static yk_status compare_fixed(const yk_job *job, const rank_info *all, size_t k, yk_error *err)
 {
     for (uint32_t r = 1; r < job->team.world; r++)
-        if (all[r].shares_hash != all[0].shares_hash)
-            return yk__fail(err, YK_E_ARG, "shares (--shares, YOKE_SHARES) are %s on rank 0 (%s) and %s on rank %u (%s): expected the "
-                            "same on all ranks", all[0].shares, all[0].name, all[r].shares, r, all[r].name);
+        if (all[r].fixed[k].hash != all[0].fixed[k].hash)
+            return yk__fail(err, YK_E_ARG, "%s are %s on rank 0 (%s) and %s on rank %u (%s): expected the same on all ranks", fixed_name[k],
+                            all[0].fixed[k].text, all[0].name, all[r].fixed[k].text, r, all[r].name);
     return YK_OK;
 }
 
@@ -260,13 +264,14 @@ static yk_status compare_offload(const yk_job *job, const rank_info *all, yk_err
     uint32_t cards = 0;
     for (uint32_t r = 0; r < job->team.world; r++) {
         cards += all[r].has_memory;
-        if (all[r].offloads != all[0].offloads)
+        if (all[r].offload != all[0].offload)
             return yk__fail(err, YK_E_ARG, "yk_config.offload (--offload) is %s on rank 0 (%s) and %s on rank %u (%s): expected the same "
-                            "on all ranks", all[0].offloads ? "state=host" : "none", all[0].name,
-                            all[r].offloads ? "state=host" : "none", r, all[r].name);
+                            "on all ranks", yk__offload_text(all[0].offload), all[0].name, yk__offload_text(all[r].offload), r,
+                            all[r].name);
     }
-    if (all[0].offloads && job->team.rank == 0 && !job->config.quiet)
-        yk__log_line("offload: the host updates for %u of %u ranks%s", cards, job->team.world,
+    if (all[0].offload && job->team.rank == 0 && !job->config.quiet)
+        yk__log_line("offload: the host %s for %u of %u ranks%s",
+                     all[0].offload == YK__OFFLOAD_PARAMS ? "holds the parameters, and updates them," : "updates", cards, job->team.world,
                      cards < job->team.world ? "; the devices of the other ranks compute in its memory, so nothing moves" : "");
     return YK_OK;
 }
@@ -313,12 +318,13 @@ static yk_status exchange_infos(yk_job *job, bool capped, yk_error *err)
     yk__fixed fixed;
     if (yk__share_choose(job, &fixed, err))
         return err->status;
-    fill_shares(&fixed, &own);
+    fill_fixed(&fixed, &own, 0);
+    fill_fixed(&job->team.parts, &own, 1);
     if (job_rounds8(job))
         own.precision = YK_F8E4M3;
     own.forced = job->device->place.forced;
     own.inference = job->config.inference;
-    own.offloads = yk__job_offloads(job);
+    own.offload = yk__job_offload(job);
     own.has_memory = yk__host_serves(job->device);
     own.limit = job->config.memory_limit;
     own.free = caps->mem_free;
@@ -340,8 +346,8 @@ static yk_status exchange_infos(yk_job *job, bool capped, yk_error *err)
             memcpy(job->team.name[r], all[r].name, sizeof all[r].name);
         if (job->team.rank == 0 && !job->config.quiet)
             print_table(job, all);
-        if (!compare_shares(job, all, err) && !compare_inference(job, all, err) && !compare_offload(job, all, err) &&
-            !make_shares(job, all, &fixed, capped, err))
+        if (!compare_fixed(job, all, 0, err) && !compare_fixed(job, all, 1, err) && !compare_inference(job, all, err) &&
+            !compare_offload(job, all, err) && !make_shares(job, all, &fixed, capped, err))
             yk__paces_measure(job, err);
     }
     yk__fixed_free(&fixed);
@@ -403,7 +409,7 @@ static yk_status assemble_job(yk_job *job, bool capped, yk_error *err)
         yk__log(YK_LOG_WARN, "job", "fp8: operands of linear layers are rounded to 8 bits; only CUDA cards of compute capability 8.9 and "
                 "later multiply in 8 bits, all other devices are slower than in bf16");
     make_scaler(job);
-    if (yk__offload_place(job, &host, err))
+    if (yk__parts_choose(job, err) || yk__offload_place(job, &host, err))
         return err->status;
     const yk__stage stage = job_stage(job);
     const yk__engine_config c = {.precision = job->precision,
@@ -418,8 +424,10 @@ static yk_status assemble_job(yk_job *job, bool capped, yk_error *err)
                                  .keep_whole = job->config.keep_whole ? job->config.keep_whole : KEEP_WHOLE,
                                  .local_sgd = job->config.local_sgd_steps > 0,
                                  .inference = job->config.inference,
-                                 .offloads = yk__job_offloads(job),
+                                 .offloads = yk__job_offload(job) != YK__OFFLOAD_NONE,
+                                 .all_on_host = yk__job_offload(job) == YK__OFFLOAD_PARAMS,
                                  .host = &host,
+                                 .parts = job->team.parts.is_fixed ? job->team.parts.part : NULL,
                                  .cache_most = job->config.plans_most};
     if (all_members(job, err) || yk__engine_new(job->device, job->team.group, &c, &job->engine, err) || exchange_infos(job, capped, err) ||
         yk__emergency_open(job, err))
@@ -493,6 +501,7 @@ static void release_all(yk_job *job)
     yk__values_free(&job->values, NULL);
     yk__device_close(job->device);
     yk__share_free(job->team.share);
+    yk__fixed_free(&job->team.parts);
     if (job->team.group)
         yk__group_rows(job->team.group, NULL);
     yk__join_release(job->team.group);

@@ -6,19 +6,29 @@
 
 #include "core/base/mem.h"
 #include "core/run/host_device.h"
-#include "core/run/stage.h"
 
-bool yk__job_offloads(const yk_job *job)
+yk__offload yk__job_offload(const yk_job *job)
 {
     yk_error ignored = YK_ERROR_INIT;
-    bool offloads;
-    return !job->config.inference && !yk__offload_read(job->config.offload, "", &offloads, &ignored) && offloads;
+    yk__offload offload;
+    return job->config.inference || yk__offload_read(job->config.offload, "", &offload, &ignored) ? YK__OFFLOAD_NONE : offload;
+}
+
+static yk_status check_stage(const yk_job *job, yk__offload offload, yk_error *err)
+{
+    yk__stage stage = {.kind = YK__STAGE_STATE};
+    char source[96];
+    if (job->config.shard && !yk__stage_find(job->config.shard, &stage))
+        return YK_OK; /* refused elsewhere */
+    snprintf(source, sizeof source, "yk_config.offload is \"%.60s\"", job->config.offload);
+    return yk__offload_fits(offload, stage.kind, source, err);
 }
 
 yk_status yk__offload_check(const yk_job *job, yk_error *err)
 {
-    bool offloads;
-    if (yk__offload_read(job->config.offload, "yk_config.offload", &offloads, err) || !offloads)
+    yk__offload offload;
+    if (yk__offload_read(job->config.offload, "yk_config.offload", &offload, err) || offload == YK__OFFLOAD_NONE ||
+        check_stage(job, offload, err))
         return err->status;
     if (job->config.local_sgd_steps)
         return yk__fail(err, YK_E_ARG, "yk_config.offload is \"%s\", with LocalSGD, where each device updates all parameters: choose one",
@@ -30,7 +40,7 @@ yk_status yk__offload_place(const yk_job *job, yk__placement *host, yk_error *er
 {
     yk__placement *found = NULL;
     uint32_t n;
-    if (!yk__job_offloads(job) || !yk__host_serves(job->device))
+    if (yk__job_offload(job) == YK__OFFLOAD_NONE || !yk__host_serves(job->device))
         return YK_OK;
     if (!yk__device_pick("cpu", job->topology, YK__PICK_NONE, &found, &n, err)) {
         *host = found[0];

@@ -4,8 +4,9 @@
 #define YOKE_CORE_JOB_TEAM_HOST_PLACE_H
 
 #include "core/job/job.h"
+#include "core/run/stage.h"
 
-bool yk__job_offloads(const yk_job *job);
+yk__offload yk__job_offload(const yk_job *job); /* none in a job of inference */
 /* YK_E_ARG for a place that is not built, and for a setting that updates otherwise. */
 yk_status yk__offload_check(const yk_job *job, yk_error *err);
 /* The processor, on this rank's cores, if this rank offloads; the rank's device is open. */

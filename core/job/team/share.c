@@ -194,7 +194,16 @@ static yk_status roles_take(yk_job *job, yk_error *err)
     s->generation = now->generation;
     if (job->config.local_sgd_steps) /* every rank takes part and updates every parameter */
         return YK_OK;
-    return yk__engine_set_roles(job->engine, &(yk__roles){now->member, now->owns}, err);
+    if (!job->team.parts.is_fixed)
+        return yk__engine_set_roles(job->engine, &(yk__roles){now->member, now->owns}, err);
+    double *owns = yk__calloc(job->team.world, sizeof *owns);
+    if (!owns)
+        return yk__fail_mem(err, job->team.world * sizeof *owns, "the parts of slices");
+    for (uint32_t r = 0; r < job->team.world; r++) /* an excluded rank's part goes to the others, by their parts */
+        owns[r] = now->member[r] ? job->team.parts.part[r] : 0;
+    yk__engine_set_roles(job->engine, &(yk__roles){now->member, owns}, err);
+    yk__free(owns);
+    return err->status;
 }
 
 static void events_log(yk_job *job)

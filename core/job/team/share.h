@@ -53,6 +53,8 @@ typedef struct yk__share {
 yk_status yk__share_new(yk_job *job, const yk__rank_budget *budget, yk__fixed *fixed, yk_error *err);
 /* Reads yk_config.shares, else YOKE_SHARES. */
 yk_status yk__share_choose(const yk_job *job, yk__fixed *fixed, yk_error *err);
+/* Reads yk_config.shard_parts into job->team.parts; the caller frees them. */
+yk_status yk__parts_choose(yk_job *job, yk_error *err);
 /* YK_E_ARG if the chosen shares are unequal, though `setting` gives each rank equally many rows. */
 yk_status yk__share_check_equal(const yk_job *job, const char *setting, yk_error *err);
 /* After a lack of memory in a step or an update: appends this rank's fixed share and the ways out to err. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fixed shares: the setting that has them, the check that all ranks agree, and conflicts with other settings. */
+/* Fixed shares, and fixed parts of slices: the setting that has them, the check that all ranks agree, and conflicts with other settings. */
 #include <string.h>
 
 #include "core/base/option.h"
@@ -14,7 +14,18 @@ static const char *shares_source(const yk_job *job)
 yk_status yk__share_choose(const yk_job *job, yk__fixed *fixed, yk_error *err)
 {
     const char *text = job->config.shares ? job->config.shares : yk__option_text(YK__OPTION_SHARES);
-    return yk__fixed_read(text, shares_source(job), job->team.world, fixed, err);
+    return yk__fixed_read(text, shares_source(job), "rows", job->team.world, fixed, err);
+}
+
+yk_status yk__parts_choose(yk_job *job, yk_error *err)
+{
+    yk__fixed *parts = &job->team.parts;
+    if (yk__fixed_read(job->config.shard_parts, "yk_config.shard_parts (--shard-parts)", "slices", job->team.world, parts, err))
+        return err->status;
+    if (parts->is_fixed && job->config.local_sgd_steps)
+        return yk__fail(err, YK_E_ARG, "yk_config.shard_parts (--shard-parts) is \"%.80s\", with LocalSGD, where each rank updates all "
+                        "parameters: choose one", parts->text);
+    return YK_OK;
 }
 
 yk_status yk__share_check_equal(const yk_job *job, const char *setting, yk_error *err)

@@ -4,7 +4,10 @@
 
 #include <string.h>
 
+#include "core/base/mem.h"
 #include "core/run/values/params.h"
+
+#define HOST_PAGE 4096u /* bytes: a device registers memory by pages */
 
 /* ---- Homes ---- */
 
@@ -60,6 +63,32 @@ static void drop_nothing(yk__params *p, yk__bucket *b)
 {
     (void)p;
     (void)b;
+}
+
+/* With all parameters on the host, a frozen bucket lies in this rank's memory there. Nothing exchanges or updates it. */
+static bool frozen_fits(const yk__params *p, const yk__bucket *b)
+{
+    return !b->trained && p->all_on_host && !yk__queue_wraps(p->queue) && b->layout.n > p->keep_whole;
+}
+
+static bool make_frozen(yk__params *p, yk__bucket *b, yk_error *err)
+{
+    const uint64_t bytes = yk__bucket_bytes(b);
+    if (p->queue->dev->plans_only) /* it only counts them */
+        return true;
+    b->own = yk__malloc_aligned(bytes, HOST_PAGE);
+    if (!b->own)
+        return yk__fail_mem(err, bytes, "frozen parameters on the host"), false;
+    memset(b->own, 0, bytes);
+    yk__queue_pin(p->queue, b->own, bytes, &b->own_pin);
+    return true;
+}
+
+static void drop_frozen(yk__params *p, yk__bucket *b)
+{
+    yk__queue_unpin(p->queue, &b->own_pin);
+    yk__free(b->own);
+    b->own = NULL;
 }
 
 static yk__bound bind_nothing(const yk__bucket *b, yk__range range, uint64_t point)
@@ -145,6 +174,7 @@ static const yk__home homes[] = {
     {YK__HOME_SLICE, "far slice", true, true, far_fits, make_far, drop_far, bind_slice},
     {YK__HOME_SLICE, "far slice and its copy", false, true, far_fits_copy, make_far_copy, drop_far, bind_slice},
     {YK__HOME_BLOCK, "pulled from the host", true, true, pulled_block_fits, make_nothing, drop_nothing, bind_nothing},
+    {YK__HOME_BLOCK, "frozen, pulled from the host", true, true, frozen_fits, make_frozen, drop_frozen, bind_nothing},
     {YK__HOME_SLICE, "slice", false, true, slice_fits, make_slice, drop_slice, bind_slice},
     {YK__HOME_DEVICE, "device", false, false, device_fits, make_on_device, drop_on_device, yk__home_bind_whole},
 };
@@ -167,6 +197,14 @@ yk_status yk__home_choose(yk__params *p, yk__bucket *b, yk_error *err)
     return err->status;
 }
 
+uint64_t yk__home_frozen_bytes(const yk__params *p)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = p->n_bucket; i < p->n_all_bucket; i++)
+        bytes += p->bucket[i].home && p->bucket[i].home->kind == YK__HOME_BLOCK ? yk__bucket_bytes(&p->bucket[i]) : 0;
+    return bytes;
+}
+
 void yk__home_leave(yk__params *p, yk__bucket *b)
 {
     if (b->home)
@@ -178,6 +216,8 @@ void yk__home_leave(yk__params *p, yk__bucket *b)
 
 float *yk__params_host(const yk__params *p, const yk__bucket *b, uint64_t at)
 {
+    if (!b->trained)
+        return b->own ? b->own + at : NULL;
     if (p->far)
         return b->own && at >= b->begin && at < b->end ? b->own + (at - b->begin) : NULL;
     return yk__exchange_values(p->exchange, b->shared_at + at);
@@ -224,6 +264,8 @@ yk_status yk__params_put(const yk__params *p, const yk__bucket *b, yk__range ran
     const uint64_t each = yk_dtype_bytes(b->layout.dtype);
     const yk__range held = yk__params_held(b), own = yk__range_meet(range.from, range.to - range.from, held.from, held.to);
     const yk__bound to = yk__params_bind(b, own, p->queue->last_point);
+    if (!b->trained && b->own) /* no other call writes there; no pull reads it now */
+        memcpy(b->own + range.from, src, (range.to - range.from) * each);
     if (own.from == own.to)
         return YK_OK;
     return yk__queue_put(p->queue, to.buffer, to.offset, (const char *)src + (own.from - range.from) * each, (own.to - own.from) * each,

@@ -18,7 +18,8 @@ struct yk__bucket;
 typedef enum yk__home_kind {
     YK__HOME_DEVICE, /* whole, in a buffer of the rank's device */
     YK__HOME_HOST,   /* once for all ranks of the host, in memory that they have in common */
-    YK__HOME_BLOCK,  /* none on the device: the host's block has the values, and the host updates there */
+    YK__HOME_BLOCK,  /* none on the device: the host's block has the values, and the host updates there; a frozen bucket has memory
+                        of its own on the host */
     YK__HOME_SLICE,  /* this rank's slice alone, on its device */
     YK__HOME_MEMORY, /* whole, in host memory of the rank's own */
     YK__HOME_FILE    /* whole, in a file */
@@ -60,6 +61,7 @@ typedef struct yk__home {
 /* Chooses the first row that fits and can be made. */
 yk_status yk__home_choose(struct yk__params *p, struct yk__bucket *b, yk_error *err);
 void yk__home_leave(struct yk__params *p, struct yk__bucket *b);
+uint64_t yk__home_frozen_bytes(const struct yk__params *p); /* of frozen buckets on the host, beside a device with memory of its own */
 
 /* ---- Columns of several rows ---- */
 

@@ -183,7 +183,7 @@ static void weigh_ranks(const yk__params *p, double *weight)
 {
     const yk__roles *roles = &p->exchange->roles;
     double sum = 0.0, mean;
-    bool near = yk__island_holds_all(&p->island);
+    bool near = !p->parts_fixed && yk__island_holds_all(&p->island);
     for (uint32_t r = 0; r < p->exchange->world; r++)
         sum += roles->owns[r];
     mean = sum / yk__exchange_members(p->exchange);

@@ -52,7 +52,7 @@ typedef struct yk__bucket {
     yk__layout layout;
     const yk__home *home;
     yk_buffer *values;   /* the home's; other code calls yk__params_bind */
-    float *own;          /* far slices: this rank's slice, which other ranks pull; else NULL */
+    float *own;          /* far slices: this rank's slice, which other ranks pull; or all of a frozen bucket on the host; else NULL */
     yk_pin *own_pin;     /* for that memory, on a device that copies it */
     uint64_t shared_at; /* elements of the trained buckets before it: its begin in the blocks for exchanges */
     yk_buffer *grad, *moment[YK__MOMENTS]; /* grad: of the whole bucket, or of this rank's slice (yk__grad_at) */
@@ -118,7 +118,9 @@ typedef struct yk__params {
     uint32_t gathered;              /* trained buckets, the last first, whose parameters are here; the rest are on their way */
     uint32_t power_rank;            /* rank of PowerSGD; 0: gradients are exchanged as they are */
     struct yk__power *power;        /* PowerSGD's state; NULL if it begins anew (powersgd.h) */
+    bool parts_fixed;               /* the user's parts of slices: no island evens them */
     bool offloads;                  /* the job offloads (host_device.h): constant, the same on all ranks */
+    bool all_on_host;               /* and a device with memory of its own pulls frozen parameters from the host, too */
     bool scatters;                  /* gradients in slices (slice_sums.h): constant, the same on all ranks of several */
     bool slices;                    /* parameters in slices, too, on devices with memory of their own: constant */
     bool far;                       /* with them: over messages, and no host has all parameters (far_slices.h): the same on all ranks */
@@ -166,14 +168,15 @@ static inline yk__bound yk__params_bind(const yk__bucket *b, yk__range range, ui
 {
     return b->home->bind(b, range, point);
 }
-/* Element `at` of the bucket in the block for exchanges, or in this rank's far slice; NULL if it is not there. */
+/* Element `at` of the bucket in the block for exchanges, in this rank's far slice, or of a frozen bucket on the host; NULL if it is not
+ * there. */
 float *yk__params_host(const yk__params *p, const yk__bucket *b, uint64_t at);
 /* The elements that the home has on this rank's device: none, this rank's slice, or all. */
 yk__range yk__params_held(const yk__bucket *b);
 /* The elements in the buffer of values on the device that updates: the host's has the whole bucket, in the block. */
 yk__range yk__params_updated(const yk__params *p, const yk__bucket *b);
 /* Transfers between the home and the host; last_point completes them. Elements that the home has not come from the block for exchanges, or
- * from far slices, and none go there. */
+ * from far slices, and none go there. A frozen bucket on the host is read and written there; no pull is under way then. */
 yk_status yk__params_get(const yk__params *p, const yk__bucket *b, yk__range range, void *dst, yk_error *err);
 yk_status yk__params_put(const yk__params *p, const yk__bucket *b, yk__range range, const void *src, yk_error *err);
 static inline uint64_t yk__bucket_bytes(const yk__bucket *b)

@@ -263,7 +263,7 @@ START_TEST(fixed_rows_go_to_the_largest_remainders)
     yk_error err = YK_ERROR_INIT;
     yk__fixed fixed;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        ck_assert_int_eq(yk__fixed_read(texts[i], "a setting", 3, &fixed, &err), YK_OK);
+        ck_assert_int_eq(yk__fixed_read(texts[i], "a setting", "rows", 3, &fixed, &err), YK_OK);
         ck_assert(fixed.is_given && fixed.is_fixed && fixed.is_even == (i == 0 || i == 2));
         for (uint64_t n = 0; n < 200; n++)
             check_fixed_rows(&fixed, n);
@@ -278,7 +278,7 @@ static void expect_rows(const char *text, uint64_t n, const uint64_t want[3])
     yk_error err = YK_ERROR_INIT;
     yk__fixed fixed;
     uint64_t rows[3] = {0};
-    ck_assert_int_eq(yk__fixed_read(text, "a setting", 3, &fixed, &err), YK_OK);
+    ck_assert_int_eq(yk__fixed_read(text, "a setting", "rows", 3, &fixed, &err), YK_OK);
     yk__fixed_count(&fixed, n, rows);
     ck_assert(!memcmp(rows, want, sizeof rows));
     yk__fixed_free(&fixed);
@@ -301,7 +301,7 @@ START_TEST(many_ranks)
     uint64_t *rows = yk__calloc(RANKS, sizeof *rows), sum = 0;
     yk__policy *p;
     yk__fixed fixed;
-    ck_assert_int_eq(yk__fixed_read("equal", "a setting", RANKS, &fixed, &err), YK_OK);
+    ck_assert_int_eq(yk__fixed_read("equal", "a setting", "rows", RANKS, &fixed, &err), YK_OK);
     yk__fixed_count(&fixed, 3 * RANKS + 1, rows);
     ck_assert(rows[0] == 4 && rows[1] == 3 && rows[RANKS - 1] == 3);
     yk__fixed_free(&fixed);
@@ -329,23 +329,23 @@ START_TEST(fixed_shares_are_read_and_refused)
     yk__fixed fixed;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         yk_error err = YK_ERROR_INIT;
-        ck_assert_int_eq(yk__fixed_read(bad[i].text, "YOKE_SHARES", 3, &fixed, &err), YK_E_ARG);
+        ck_assert_int_eq(yk__fixed_read(bad[i].text, "YOKE_SHARES", "rows", 3, &fixed, &err), YK_E_ARG);
         ck_assert_msg(strstr(err.text, bad[i].words) && strstr(err.text, "YOKE_SHARES"), "%s", err.text);
     }
     yk_error err = YK_ERROR_INIT;
-    ck_assert_int_eq(yk__fixed_read(NULL, "YOKE_SHARES", 3, &fixed, &err), YK_OK);
+    ck_assert_int_eq(yk__fixed_read(NULL, "YOKE_SHARES", "rows", 3, &fixed, &err), YK_OK);
     ck_assert(!fixed.is_given && !fixed.is_fixed && !strcmp(fixed.text, "speed"));
     yk__fixed_free(&fixed);
-    ck_assert_int_eq(yk__fixed_read("speed", "YOKE_SHARES", 3, &fixed, &err), YK_OK);
+    ck_assert_int_eq(yk__fixed_read("speed", "YOKE_SHARES", "rows", 3, &fixed, &err), YK_OK);
     ck_assert(fixed.is_given && !fixed.is_fixed);
     yk__fixed_free(&fixed);
-    ck_assert_int_eq(yk__fixed_read("3:1:2", "YOKE_SHARES", 3, &fixed, &err), YK_OK);
+    ck_assert_int_eq(yk__fixed_read("3:1:2", "YOKE_SHARES", "rows", 3, &fixed, &err), YK_OK);
     ck_assert_str_eq(fixed.text, "3:1:2");
     yk__fixed_free(&fixed);
-    ck_assert_int_eq(yk__fixed_read("2:2:2", "YOKE_SHARES", 3, &fixed, &err), YK_OK);
+    ck_assert_int_eq(yk__fixed_read("2:2:2", "YOKE_SHARES", "rows", 3, &fixed, &err), YK_OK);
     ck_assert_str_eq(fixed.text, "equal");
     yk__fixed_free(&fixed);
-    ck_assert_int_eq(yk__fixed_read("1", "YOKE_SHARES", 1, &fixed, &err), YK_OK);
+    ck_assert_int_eq(yk__fixed_read("1", "YOKE_SHARES", "rows", 1, &fixed, &err), YK_OK);
     yk__fixed_free(&fixed);
 }
 END_TEST

@@ -566,7 +566,7 @@ START_TEST(frozen_and_unused_parameters)
     ref.claim = REF_CLAIM_ALL;
     net_build(&n, 1, C);
     n.param[2].bucket = YK_NONE;
-    n.param[n.n_param] = (yk__plan_param){YK_NONE, 5, 0, n.bucket_bytes[0]};
+    n.param[n.n_param] = (yk__plan_param){YK_NONE, 5, 0, n.bucket_bytes[0], 0};
     n.n_param++;
     n.bucket_bytes[0] += 256;
     net_request(&n, &r, &(yk__assign){0, n.counted});
