@@ -29,7 +29,7 @@ int main(int argc, char **argv)
     char spec[4096];
     snprintf(spec, sizeof spec, "idx:%s", argc > 1 ? argv[1] : "/usr/share/datasets/fashion-mnist");
     yk_job *job = yk_open(&(yk_config){.seed = 42});
-    yk_data *data = yk_data_open(job, spec, &(yk_data_config){.global_batch = 128});
+    yk_data *data = yk_data_open(job, spec, &(yk_data_config){.global_batch = 128}); /* rows over all ranks */
     yk_data *test = yk_data_open(job, spec, &(yk_data_config){.global_batch = 128, .eval = true});
     yk_model *net = yk_model_new(job, "mlp", "hidden=512+256", data);
     yk_opt *opt = yk_adamw(job, &(yk_adam_config){.lr = 1e-3, .weight_decay = 0.01});

@@ -2,7 +2,7 @@
 /*
  * Gives the kit the compiled code of a unit, a set of kernels that are compiled together (plugins/kit/units.h). An image that was compiled
  * with the plugin (fatbin.h) is used if the driver accepts it. Otherwise NVRTC compiles the unit, and the kit keeps the image for other
- * processes.
+ * processes. The kit first gives module_load a kept image from its cache folder (units.c), and calls module_build without one.
  *
  * kit_units_get (plugins/kit/units.c) calls module_load and module_build under its lock, while cuda_program.c makes a program: any thread,
  * before a step runs. kit_units_release calls module_release when the device closes. The caller of the kit has made the device's context

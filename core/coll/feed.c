@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The feed of excluded ranks in common memory. The lowest member writes the result of each request with `feeds` into a ring; on an
- * excluded rank the same request takes it from there. An excluded rank sleeps on one word. The word changes when half of the ring is
- * new, or when a request of all ranks needs the rank. The rank also looks every LOOK_MS, so that its printed values are not late.
+ * The feed of excluded ranks in common memory, in the step thread. shm_comm.c calls yk__feed_put after each request with `feeds`. The
+ * lowest member then writes its result into a ring. On an excluded rank the same request runs by yk__feed_algorithm, and takes the result
+ * from there.
+ *
+ * An excluded rank sleeps on one word. The lowest member changes it when half of the ring is new, or before a request of all ranks. The
+ * rank also looks every LOOK_MS, so its printed values are not late.
+ *
+ * Excluded ranks read parameters while members train. The count `updating` tells them if the parameters changed meanwhile.
  */
 #include "core/coll/feed.h"
 

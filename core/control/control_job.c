@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The launcher's side: makes the memory objects, hands them out, marks deaths, reads notes. */
+/*
+ * The memory objects of a host's ranks: makes them, hands them out, marks deaths, reads notes. core/launch calls it in the launcher's
+ * process. Without our launcher, bootstrap.c makes the objects in the host's lowest rank. That rank's agent thread then hands them out and
+ * reads notes (agent.c).
+ */
 #include "config.h"
 
 #include "core/control/control_internal.h"

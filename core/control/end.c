@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of a job: one record in the shared head that every wait checks, and the notes that wake the launcher, which reads the record
- * itself. Ranks and launcher both write the record; the first write counts.
+ * The end of a job: one record in the control object, and messages to the launcher. Every wait checks the record (yk__control_check). The
+ * launcher and any thread of a rank may write it: step, transport, beat (live.c) or agent. The first write counts.
+ *
+ * A note wakes the launcher, which then reads the record itself. An error before the join has no record, so its note has the text. In a job
+ * of several hosts each rank also sends the verdict to its host's part of yoke launch (tell_node).
  */
 #include "config.h"
 

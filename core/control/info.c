@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small data in the slots of the control object: a rank's current operation, for ranks that wait for it, and exchanges of a few bytes
- * per rank at the start of a job, before any other way to exchange data exists.
+ * Small data in the slots of the control object. A rank publishes its current request for ranks that wait for it: core/coll/call.c writes
+ * and reads it in the step thread. The agent's thread writes it for ranks of other hosts (mirror.c).
+ *
+ * yk__control_exchange gives every rank a few bytes from each rank. core/group and core/coll call it in the step thread at the start of a
+ * job, before any other way to exchange data exists.
  */
 #include "core/control/control_internal.h"
 

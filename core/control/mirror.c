@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Slots as frames and back. A slot has one writer on each host, the rank or the agent that mirrors it. Writers keep the order in which
- * readers look: a blob before its count, a name before the state.
+ * Makes frames from the changes of a slot, and writes frames into the slot on another host. agent.c calls it, in the agent's thread.
+ *
+ * On each host a slot has one writer: the rank itself, or the agent that mirrors it. Readers look at the count first, then at the blob. So
+ * a writer stores the blob before its count, and for the same reason the name before the state.
  */
 #include "core/control/mirror.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A joined rank's knowledge of itself and of the other ranks. */
+/*
+ * Tells a joined rank the facts of itself and of other ranks. core/group and core/coll call it in the step thread. The progress thread, the
+ * transport's threads and exit handlers call parts of it, so shared words are atomic.
+ */
 #include "core/control/control_internal.h"
 
 #include <stdio.h>

@@ -55,7 +55,7 @@ typedef enum yk__op_ranks {
  *   1  the enumerator without YK_OP_
  *   2  inference, yk__infer_* (shape_*.c)
  *   3  body in primitives, yk__body_* (body*.c); none: a primitive has no body, and a map runs its own
- *   4  evaluation in double, yk__eval_* (eval_*.c); none: by its body
+ *   4  evaluation in double, yk__eval_* (eval_*.c); none: a map, evaluated by its own body
  *   5  derivative, yk__rule_* (core/grad/rules_*.c); body: the body's; none: no gradient passes comparisons, indices and constants;
  *      in_place: the operation overwrites its operands, and a gradient through it is an error
  *   6  layout of its operands, yk__layout

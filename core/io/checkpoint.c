@@ -2,6 +2,10 @@
 /*
  * Checkpoints that are whole at any moment: a new folder beside, synced, exchanged with the old one by one rename. The next save clears the
  * remains of an interrupted one; it removes only names that are known to be a checkpoint's.
+ *
+ * yk_save writes on rank 0. In an emergency (core/job/checkpoint/emergency.c) any one surviving rank writes: the first that claims the kept
+ * step. Rank 0 tries that place in yk_open: it begins a checkpoint there, and abandons it. In yk_load every rank reads the folder and
+ * checks all sums. yoke train (tools/train/checkpoints.c) reads states, checks sizes and removes old checkpoints.
  */
 #define _GNU_SOURCE /* sync_file_range */
 #include "core/io/checkpoint.h"

@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Folders: removing only known files, syncing, exchanging, and several files replaced together. */
+/*
+ * Folders for safe saves: removes only files that the caller owns, syncs, exchanges two folders, and replaces several files together.
+ *
+ * core/io/checkpoint.c uses it for checkpoints, core/job/checkpoint/weights.c for a model's files, and other code for single files. All
+ * work runs in the caller's thread.
+ *
+ * yk__folder_open and yk__folder_is refuse a link at the end of a path. A sync of a parent folder follows it, and so does yk__folder_move
+ * at `to`.
+ */
 #define _GNU_SOURCE /* renameat2 */
 #include "core/io/folder.h"
 

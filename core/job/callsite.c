@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of call sites. */
+/*
+ * The tables of call sites of this step and the last one, in the job's thread. handle.c adds the place of each operation. flush.c swaps the
+ * tables at a step's end. Errors look places up.
+ */
 #include "core/job/callsite.h"
 
 #include "core/base/mem.h"

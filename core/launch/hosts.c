@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Readers of lists of hosts, in forms that users have: NAME:COUNT of mpirun's --host and "NAME slots=COUNT" of host files of mpirun and
- * DeepSpeed. Slurm's variables for an allocation count too (sbatch(1): SLURM_JOB_NODELIST, SLURM_TASKS_PER_NODE).
+ * DeepSpeed. Slurm's variables for an allocation count too (sbatch(1): SLURM_JOB_NODELIST, SLURM_TASKS_PER_NODE). cmd_launch.c
+ * calls one of the three readers, in the main thread.
  */
 #include "config.h"
 

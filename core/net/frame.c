@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames with a number and a MAC. The MAC covers the number, so the number needs no check of its own. */
+/*
+ * Frames with a number and a MAC. The MAC covers the number, so the number needs no check of its own.
+ *
+ * Only link.c calls these functions, with one channel for each direction of a link. Links connect hosts (core/control): an agent's
+ * thread uses them during a job, and a joining rank's thread before it.
+ */
 #include "core/net/frame.h"
 
 #include <string.h>

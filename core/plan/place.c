@@ -2,7 +2,10 @@
 /*
  * Places values that leave the program: gradients in their buckets, results in the result slot, assigned values in their
  * states. The node that makes a value writes there directly, or adds there, if that is legal; otherwise a copy or a sum
- * follows it. Operands of all_reduce get separate memory, in which the sum is taken.
+ * follows it. An all_reduce takes its sum in the memory of its operand if no other node needs the operand. Else a copy precedes
+ * the sum.
+ *
+ * passes.c runs this pass once in each plan, behind the pass "slots", in the step thread.
  */
 #include "core/plan/plan_internal.h"
 
@@ -36,7 +39,7 @@ static int by_node(const void *a, const void *b)
     return x->order < y->order ? -1 : x->order > y->order;
 }
 
-/* True if the value can be placed: one node makes all of it, and it has no place yet. */
+/* True if the value can be placed: one node, no all_reduce, makes all of it in this type, and it has no place yet. */
 static bool is_movable(const placing *state, yk__vid v, yk_dtype dtype)
 {
     const yk__graph *src = state->remap.src;

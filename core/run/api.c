@@ -28,7 +28,7 @@ static yk_status check_precision(const yk__device *dev, yk_dtype precision, yk_e
 
 static bool slices_are_far(const yk__exchange *exchange, const yk__engine_config *c)
 {
-    return c->slices && !c->slices_by_host && exchange->world > 1 && !exchange->shares;
+    return c->slices && !c->slices_by_host && exchange->laid_for == YK__MESSAGES;
 }
 
 /* Refuses what far slices are not built with. A device that plans only has no progress thread to ask for. */

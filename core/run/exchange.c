@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine's exchanges with other ranks: requests on the world and on the members. */
+/*
+ * The engine's exchanges with other ranks: requests on the world and on the members. The step thread of core/run calls all of them.
+ *
+ * Members alone call the functions under "By members". All ranks call the functions under "For all" and "By all ranks", in one
+ * order. An excluded rank calls yk__exchange_read alone, and any rank calls yk__exchange_fill alone.
+ */
 #include "core/run/exchange.h"
 
 #include <stdio.h>
@@ -42,9 +47,9 @@ yk_status yk__exchange_open(yk__exchange *exchange, yk__group *group, bool plans
                                .rank = yk__group_rank(group),
                                .world = yk__group_size(group),
                                .plans_only = plans_only};
-    exchange->shares = exchange->world > 1 && yk__coll_shares(exchange->coll);
-    if (exchange->world > 1 && !plans_only)
-        exchange->medium = exchange->shares ? YK__MEMORY : YK__MESSAGES;
+    if (exchange->world > 1)
+        exchange->laid_for = yk__coll_shares(exchange->coll) ? YK__MEMORY : YK__MESSAGES;
+    exchange->medium = plans_only ? YK__NO_MEDIUM : exchange->laid_for;
     exchange->part = exchange->world == 1 ? YK__PART_ALL : local_sgd ? YK__PART_LOCAL : YK__PART_MEMBER;
     exchange->drives = yk__coll_drives(exchange->coll);
     exchange->narrows = yk__coll_narrows(exchange->coll);
@@ -143,7 +148,7 @@ static yk_status alloc_block(yk__exchange *exchange, const char *what, uint32_t 
 yk_status yk__exchange_alloc(yk__exchange *exchange, uint32_t layout, uint64_t grads, uint64_t values, yk__blocks blocks, yk_error *err)
 {
     const bool single = exchange->world == 1, makes = exchange->medium || single;
-    const uint64_t copies = exchange->shares ? exchange->world : 1u + (!single && yk__coll_keeps_residual(exchange->coll));
+    const uint64_t copies = exchange->laid_for == YK__MEMORY ? exchange->world : 1u + (!single && yk__coll_keeps_residual(exchange->coll));
     const uint32_t due = (uint32_t)blocks & ~exchange->blocks;
     if (!yk__exchange_has_blocks(exchange) || !values)
         return YK_OK;

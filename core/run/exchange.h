@@ -57,8 +57,8 @@ typedef struct yk__exchange {
     yk__group *group;
     yk__coll *coll;
     uint32_t rank, world;
-    bool shares; /* there are other ranks, and all have memory in common; this rank's device may compute or only plan */
     yk__medium medium;
+    yk__medium laid_for; /* the medium that values are laid out for: `medium`, but where this rank's device only plans */
     yk__part part;
     bool drives; /* exchanges that other ranks wait for go on while this rank's host waits for the device */
     bool narrows; /* parameters travel in bf16 */

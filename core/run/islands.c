@@ -239,8 +239,8 @@ bool yk__island_could_hold_all(const yk__island *island)
 
 bool yk__island_keeps_values(const yk__island *island)
 {
-    return island->exchange && island->exchange->shares && !yk__exchange_excludes(island->exchange) && !island->reads_host &&
-           yk__island_holds_all(island);
+    return island->exchange && island->exchange->laid_for == YK__MEMORY && !yk__exchange_excludes(island->exchange) &&
+           !island->reads_host && yk__island_holds_all(island);
 }
 
 uint32_t yk__island_place(const yk__island *island, uint32_t rank)

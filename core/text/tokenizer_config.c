@@ -3,6 +3,9 @@
  * The files beside a tokenizer's vocabulary: tokenizer_config.json, special_tokens_map.json, added_tokens.json, and the model_type of
  * config.json. The class that a file names gives the rules for them, as in transformers 5.24. BertTokenizer and GPT2Tokenizer take only the
  * vocabulary of tokenizer.json, PreTrainedTokenizerFast takes the file as it stands.
+ *
+ * tokenizer_load.c calls yk__tok_settings_read before it reads a vocabulary, and yk__tok_settings_apply behind it. Both run in the
+ * thread that opens the tokenizer. A tokenizer.json by itself gets yk__tok_settings_apply alone.
  */
 #define _GNU_SOURCE /* strcasestr */
 #include <stdarg.h>

@@ -4,7 +4,7 @@
 # nothing in the output folder. What is no cause for alarm trains.
 . "$YOKE_SOURCE/tests/cli/made.sh"
 hidden=16
-plan 27
+plan 28
 cat > "$tmp/wrapper.py" <<'P'
 import subprocess, sys
 sys.exit(subprocess.call(sys.argv[1:], close_fds=sys.argv[0].endswith("wrapper.py")))
@@ -247,9 +247,14 @@ if [ "$(uname -m)" = x86_64 ] && [ -e "$YOKE_BUILD/tests/fakes/.libs/fake_cuda.s
     auto 3 0 0 ""
     grep -q "^ranks 3 parameters" "$tmp/out" && [ "$(grep -c "not used: cuda:0; auto finds 2 devices for the 2 ranks" "$tmp/out")" -eq 1 ]
     check "some are shown a card in common, and one none"
+    ( . "$YOKE_SOURCE/tests/fakes/use.sh"
+      YOKE_LOG=info YOKE_PLUGINS="cpu cuda" timeout 60 "$YOKE_BUILD/tests/dist/fifty" >"$tmp/out" 2>&1 )
+    grep -q "^ranks 1 parameters" "$tmp/out" && grep -q "cuda:0 is fake CUDA device 0" "$tmp/out" &&
+        [ "$(grep -c "not used: cuda:1; 'yoke launch PROGRAM' starts a rank for each device" "$tmp/out")" -eq 1 ]
+    check "a process alone takes a card before the cores"
     auto 4
     [ "$(grep -c "not used: cuda:0, cuda:1; auto finds 3 devices for the 4 ranks.* share the cores" "$tmp/out")" -eq 1 ]
     check "more ranks than there are devices"
 else
-    skip "the fake driver is not built" 5
+    skip "the fake driver is not built" 6
 fi

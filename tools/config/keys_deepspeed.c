@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys of DeepSpeed's JSON (0.18), and their combined meaning. docs/from-deepspeed.md is made from this table. */
+/* Keys of DeepSpeed's JSON (0.18), and their combined meaning. `yoke config --keys deepspeed` prints this table, and
+ * tests/cli/config.sh compares it with docs/from-deepspeed.md. */
 #include "tools/config/config_settings.h"
 
 #include <math.h>

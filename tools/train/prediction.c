@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Single windows are timed, so that logs, evaluations and checkpoints between them do not count. */
+/*
+ * Compares a plan's predicted time of a step (--plan MS) with the measured one, and logs both once. cmd_train.c reads the option. loop.c
+ * calls the rest in the main thread of every rank, at the end of a window.
+ *
+ * Each window is timed by itself, so logs, evaluations and checkpoints between windows do not count. Until the line is logged, each
+ * window's end waits for the device and for all ranks.
+ */
 #include "tools/train/prediction.h"
 
 #include <stdlib.h>

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starts the ranks, and opens data and model by the options that the commands share. */
+/*
+ * The common part of the commands with a model and data: it checks the shared options, starts the ranks, and opens data and model. It opens
+ * the job too for eval and predict (train_use_open); the other commands call yk_open themselves.
+ *
+ * yoke train, eval, predict and test call train_main in the main thread. Each started rank runs the same command line, so it calls
+ * train_main again. In a rank, or with no ranks to start, train_launch returns -1, and train_main calls `run`. bench and estimate-memory
+ * call train_launch directly.
+ */
 #include "tools/train/train.h"
 
 #include <limits.h>

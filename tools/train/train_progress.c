@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bar stands on one line, which each report draws anew; a line of text clears it first. */
+/*
+ * The progress bar of a training, on standard error. cmd_train.c begins it, and loop.c draws and ends it, in the main thread; only rank 0's
+ * is on. The bar stands on one line. Each report draws it anew, and a line of text clears it first.
+ */
 #include "tools/train/train_progress.h"
 
 #include <math.h>

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pulls over messages. A rank sends an ask to the owner. The answer is the ask again, then the bytes in chunks, all on one tag, so that
- * they come in this order. Asks between two ranks have numbers, and their answers have the same order. An owner takes an ask only when it
- * has answered the one before; later asks wait in the transport.
+ * Pulls over messages: both ends. core/run begins pulls, offers slices and waits, in the step thread. The progress thread or a waiting step
+ * thread drives both ends (yk__msg_step_all). The plane's lock guards all of it.
+ *
+ * A rank sends an ask to the owner of a slice. The answer is the ask again, then the bytes in chunks. All of it has one tag, so it arrives
+ * in this order. Asks from one rank to another have numbers, and the answers keep their order. An owner takes a rank's next ask after its
+ * answer to the last one. Later asks wait in the transport.
  */
 #include "core/coll/messages/msg_pull.h"
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Seals of messages. An operation has its head and bytes in one block, as they travel: a send copies its bytes into it, and a receive gives
- * them out only when they are right. Each end remembers the last messages of a pair, so that a search for one takes no memory that grows.
+ * Seals of messages. msg_plane.c calls it under the plane's lock, in the step thread or the progress thread.
+ *
+ * A send copies its bytes behind a head into one block, which travels as a whole. A receive checks the block's head, sum and order, and
+ * then copies the bytes to its caller. Each end remembers the last KEPT messages to and from each other rank, in tables of fixed size.
  */
 #include "core/coll/messages/sealed.h"
 

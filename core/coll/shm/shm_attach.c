@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attaches a rank to the memory of its host's ranks, and detaches it. */
+/*
+ * Attaches a rank to the memory of its host's ranks, and detaches it. coll.c and msg_plane.c call it in the step thread. All ranks of the
+ * job attach together. A rank that is alone on its host, in a job of several ranks, gets none.
+ */
 #include "config.h"
 
 #include "core/coll/shm/shm_internal.h"

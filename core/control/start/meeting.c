@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The store holds "ADDRESS PORT CREDENTIAL", or "ADDRESS PORT file" if YOKE_SECRET_FILE has the secret. It holds "!" and rank 0's error
- * after a failure, so that every rank ends with the error and no rank waits.
+ * The ranks of several hosts find rank 0 by one text in their launcher's store (PMI or PMIx). bootstrap.c calls yk__meeting_share in each
+ * rank's joining thread. A second thread logs a line if that takes long (waiting.c).
+ *
+ * Rank 0 writes "ADDRESS PORT CREDENTIAL", or "ADDRESS PORT file" if YOKE_SECRET_FILE has the secret. After a failure it writes "!" and its
+ * error, so every rank ends with the error and no rank waits.
  */
 #include "config.h"
 

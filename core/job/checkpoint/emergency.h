@@ -9,7 +9,7 @@
 
 #include "core/job/job.h"
 
-/* Reads the variable, and prepares the memory. Call it once the engine exists. */
+/* Reads the variable, checks that this job can keep steps, and tries the folder on rank 0. Call it once the engine exists. */
 yk_status yk__emergency_open(yk_job *job, yk_error *err);
 void yk__emergency_stepped(yk_job *job); /* called at the end of a window */
 /* Keeps the step if it is due, before any work of the next window. All ranks call it. False if the job has failed. */

@@ -32,7 +32,8 @@ static bool compare_hashes(yk_job *job, const yk__hashes *all, bool by_all)
     return n == 0;
 }
 
-/* Hashes a part of the parameters; over all ranks, or the members. Collective over them. */
+/* Hashes a part of the parameters, and compares the hashes of all ranks, or of the members. All ranks call it; an excluded rank hashes
+ * nothing, and only gets the members' hashes. */
 static bool hash_part(yk_job *job, bool by_all, yk__span part, uint64_t *hash)
 {
     yk_error err = YK_ERROR_INIT;

@@ -226,7 +226,17 @@ static yk_status local_choose(yk_job *job, const char *spec, yk__placement *chos
     return err->status;
 }
 
-/* Chooses for a process without a launcher. */
+/* Logs the cards that a process alone leaves idle. */
+static void single_warn(const yk__placement *place, uint32_t n)
+{
+    char idle[160];
+    yk__cards_text(place, n, idle, sizeof idle);
+    if (*idle)
+        yk__log(YK_LOG_WARN, "job", "not used: %s; 'yoke launch PROGRAM' starts a rank for each device, and YOKE_DEVICES chooses one",
+                idle);
+}
+
+/* Chooses for a process without a launcher: a card before the cores, as its ranks would be placed. */
 static yk_status single_choose(yk_job *job, const char *spec, yk__placement *chosen, yk_error *err)
 {
     yk__placement *place = NULL;
@@ -237,8 +247,11 @@ static yk_status single_choose(yk_job *job, const char *spec, yk__placement *cho
         yk__fail(err, YK_E_ARG, "devices \"%s\" select none", spec ? spec : "auto");
     else if (n > 1 && !is_automatic(spec))
         yk__fail(err, YK_E_ARG, "devices \"%s\" are %u ranks: start the program by 'yoke launch', or call yk_launch first", spec, n);
-    else
+    else {
+        yk__cards_first(place, n);
+        single_warn(place + 1, n - 1);
         *chosen = place[0];
+    }
     yk__free(place);
     return err->status;
 }

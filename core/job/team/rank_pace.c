@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Relative speeds of the ranks' devices before the job's own steps tell them: a product on each. Ranks that share cores take turns, as
- * in parallel the faster one can seem several times slower. */
+/*
+ * Measures the relative speeds of the ranks' devices by the time of one product on each. All calls are in the job's thread.
+ *
+ * yk_open calls yk__paces_measure on all ranks, before the job's own steps tell the speeds. Ranks that share cores take turns, as in
+ * parallel the faster one can seem several times slower.
+ *
+ * share.c calls yk__recovery_watch between windows. An excluded rank times the product now and then, and shows its recovery to the members.
+ */
 #include "core/job/team/rank_pace.h"
 
 #include <math.h>

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the source of a NaN or infinity after a step failed: an input of the step with one. Else the operation of the forward pass that
- * made the first, by a second run with probes, and the file rows of the step. With several ranks the error has the most certain rank's
- * finding.
+ * Finds the source of a NaN or infinity, for the error of a failed step. window.c calls yk__nonfinite_text in the job's thread, on all
+ * ranks.
+ *
+ * A rank first searches the inputs of its step. If they are finite, it runs the forward pass again with probes. The text then names the
+ * first operation with a bad result, and the step's file rows. A step with an exchange between ranks is not run again.
+ *
+ * With several ranks, each takes the finding of the lowest rank that knows a cause. If none does, each rank's error has its own file rows.
  */
 #include "core/job/trace/blame.h"
 

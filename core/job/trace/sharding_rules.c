@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The placement of an operation's result over the ranks, from its operands (sharding.c defines it). */
+/* The placement of an operation's result over the ranks, from its operands (sharding.c defines it). The operations (op_*.c) call these
+ * rules in the job's thread, while they trace a step. */
 #include "core/job/trace/sharding.h"
 
 static const char exchange_off[] = "it is no sum over rows, and in evaluation (yk_train off) the ranks exchange nothing";

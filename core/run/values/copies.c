@@ -48,7 +48,7 @@ yk_status yk__copies_open(yk__params *p, yk_error *err)
     const uint32_t format = reads_host(p) ? p->precision : YK_DTYPE_COUNT;
     yk__copies *copies = &p->copies;
     copies->shared = false;
-    if (!p->exchange->shares || p->exchange->part == YK__PART_LOCAL || !p->n_trained ||
+    if (p->exchange->laid_for != YK__MEMORY || p->exchange->part == YK__PART_LOCAL || !p->n_trained ||
         yk__exchange_alike(p->exchange, format, &copies->shared, err))
         return err->status;
     copies->shared = copies->shared && format != YK_F32 && format != YK_DTYPE_COUNT;

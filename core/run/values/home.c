@@ -27,7 +27,7 @@ static bool block_fits(const yk__params *p, const yk__bucket *b)
 
 static bool host_fits(const yk__params *p, const yk__bucket *b)
 {
-    return block_fits(p, b) && p->exchange->shares;
+    return block_fits(p, b) && p->exchange->laid_for == YK__MEMORY;
 }
 
 static bool make_in_block(yk__params *p, yk__bucket *b, yk_error *err)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Far slices in front of another way (values/far_slices.h): an update leaves each owner's new values in its own memory, and other ranks
- * pull them from there. So nothing is gathered, and no rank has a block of all parameters. The columns `reduce` and `norm` are those of
- * the rows behind it in choose.c.
+ * pull them from there. The updater (update.c) calls `publish` in the step thread, after an update has written this rank's slices. So
+ * nothing is gathered, and no rank has a block of all parameters. The columns `reduce` and `norm` are those of the rows behind it in
+ * choose.c.
  */
 #include "core/run/ways/ways.h"
 
@@ -22,6 +23,7 @@ static yk_status publish_slices(yk__updater *u, yk_error *err)
     return YK_OK;
 }
 
+/* The empty function hides the `gather` of the rows behind, as a NULL column would take theirs. */
 static yk_status gather_nothing(yk__params *p, yk_error *err)
 {
     (void)p;
