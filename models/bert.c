@@ -57,7 +57,7 @@ static void read_settings(yk_model *m, bert *net, const yk_data *data)
     net->activation = model_activation_of(m, "hidden_act", "gelu");
     net->init = model_normal(yk_settings_real(s, "initializer_range", 0.02));
     net->n_classes = model_classes(m, data, 2);
-    net->norm_eps = (float)yk_settings_real(s, "layer_norm_eps", 1e-12);
+    net->norm_eps = model_eps(m, "layer_norm_eps", 1e-12);
     yk_settings_int(s, "seq_len", 0); /* read by benchmarks */
     model_put_int(m, "vocab_size", net->vocab_size);
     model_put_int(m, "hidden_size", net->hidden_size);
@@ -135,7 +135,7 @@ static bool build_encoder(yk_model *m, bert *net, const yk_data *data)
 /* transformers' problem_type: one label means a number, several labels mean classes. */
 static void read_problem(yk_model *m, const bert *net)
 {
-    const char *type = yk_settings_text(m->settings, "problem_type", net->n_classes == 1 ? "regression" : "single_label_classification");
+    const char *type = model_word(m->settings, "problem_type", net->n_classes == 1 ? "regression" : "single_label_classification");
     char text[256];
     m->regression = net->n_classes == 1;
     if (!strcmp(type, m->regression ? "regression" : "single_label_classification")) {
@@ -351,8 +351,8 @@ static double mlm_flops(const void *object, int64_t t)
                 2.0 * (double)t * (double)net->hidden_size * (double)(net->hidden_size + net->vocab_size));
 }
 
-/* Prefixes of the heads of pre-training. */
-static const char *const no_cls[] = {"cls.", NULL}, *const no_pooler[] = {"cls.seq_relationship.", "pooler.", NULL};
+static const char *const classifier_layers[] = {"embeddings.", "encoder.", "pooler.", NULL};
+static const char *const mlm_layers[] = {"embeddings.", "encoder.", "cls.predictions.", NULL};
 
 static const char *const tied[][2] = {{"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
                                       {"cls.predictions.decoder.bias", "cls.predictions.bias"},
@@ -363,7 +363,7 @@ const model_kind model_bert = {
     .text = "BERT, sequence classifier",
     .model_type = "bert",
     .prefix = "bert.",
-    .other_heads = no_cls,
+    .layers = classifier_layers,
     .input = MODEL_LABELLED_TEXT,
     .net_size = sizeof(bert),
     .blocks = true,
@@ -377,7 +377,7 @@ const model_kind model_bert_mlm = {
     .model_type = "bert",
     .prefix = "bert.",
     .tied = tied,
-    .other_heads = no_pooler,
+    .layers = mlm_layers,
     .input = MODEL_MASKED_TEXT,
     .net_size = sizeof(bert),
     .blocks = true,

@@ -38,7 +38,7 @@ static bool rule_holds(const config_rule *r, yk_settings *s)
     const bool yes = !strcmp(r->only, "true");
     if (yes || !strcmp(r->only, "false"))
         return yk_settings_bool(s, r->key, yes) == yes;
-    return !strcmp(yk_settings_text(s, r->key, r->only), r->only);
+    return !strcmp(model_word(s, r->key, r->only), r->only);
 }
 
 /* transformers' aliases of GPT-2's own names. */
@@ -66,7 +66,7 @@ bool model_config_check(yk_job *job, const model_kind *kind, yk_settings *s)
     for (size_t i = 0; i < sizeof rules / sizeof rules[0] && yk_ok(job); i++)
         if (rule_is_for(&rules[i], kind) && !rule_holds(&rules[i], s))
             model_fail(job, YK_E_ARG, "model %s has %s=%.100s only, and the configuration says %.100s: it would compute something "
-                       "else", kind->name, rules[i].key, rules[i].only, yk_settings_text(s, rules[i].key, ""));
+                       "else", kind->name, rules[i].key, rules[i].only, model_word(s, rules[i].key, ""));
     return yk_ok(job);
 }
 

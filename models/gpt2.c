@@ -67,7 +67,7 @@ static void read_settings(yk_model *m, gpt2 *net, const yk_data *data)
 {
     yk_settings *s = m->settings;
     net->init_std = yk_settings_real(s, "initializer_range", 0.02);
-    net->norm_eps = (float)yk_settings_real(s, "layer_norm_epsilon", 1e-5);
+    net->norm_eps = model_eps(m, "layer_norm_epsilon", 1e-5);
     net->bias = yk_settings_bool(s, "bias", true);
     yk_settings_put(s, "architectures", "GPT2LMHeadModel");
     yk_settings_int(s, "seq_len", 0); /* read by benchmarks */
@@ -188,6 +188,7 @@ static double gpt2_flops(const void *object, int64_t t)
 }
 
 static const char *const tied[][2] = {{"lm_head.weight", "transformer.wte.weight"}, {NULL, NULL}};
+static const char *const layers[] = {"wte.", "wpe.", "h.", "ln_f.", "lm_head.", NULL};
 
 const model_kind model_gpt2 = {
     .name = "gpt2",
@@ -195,6 +196,7 @@ const model_kind model_gpt2 = {
     .model_type = "gpt2",
     .prefix = "transformer.",
     .tied = tied,
+    .layers = layers,
     .input = MODEL_RUNNING_TEXT,
     .net_size = sizeof(gpt2),
     .blocks = true,

@@ -205,14 +205,27 @@ static bool is_constant(const char *name)
     return false;
 }
 
-/* True for a tensor that can be dropped without a message: a constant, or a part of pre-training only. */
-static bool needs_no_word(const yk_model *m, const char *name)
+/* True if the tensor belongs to the layers that the model computes: without it they compute something else. */
+static bool is_of_layers(const yk_model *m, const char *name)
 {
     const char *base = name_of_base(m, strncmp(name, "module.", 7) ? name : name + 7);
-    for (const char *const *head = m->kind->other_heads; head && *head; head++)
-        if (!strncmp(base, *head, strlen(*head)))
+    for (const char *const *part = m->kind->layers; *part; part++)
+        if (!strncmp(base, *part, strlen(*part)))
             return true;
-    return is_constant(name);
+    return false;
+}
+
+/* Refuses a tensor of the model's own layers that is no parameter: a bias, a further layer, a second norm. A caller that has set the number
+ * of layers leaves the last ones out. */
+static void left_refuse(const yk_model *m, yk_weights *w, const char *path, const bool *taken)
+{
+    for (uint32_t i = 0; i < yk_weights_count(w) && !m->own.fewer_layers && yk_ok(m->job); i++) {
+        const char *name = yk_weights_name(w, i);
+        if (!taken[i] && !is_constant(name) && is_of_layers(m, name))
+            model_fail(m->job, YK_E_FORMAT, "%s: tensor \"%s\" belongs to layers of model %s, which have no such parameter: they would "
+                       "compute something else without it; expected tensors as config.json describes them", path, name,
+                       m->kind->name);
+    }
 }
 
 /* Prints one line about all tensors that are no parameter of the model: a saved folder lacks them. */
@@ -223,7 +236,7 @@ static void say_left(const yk_model *m, yk_weights *w, const char *path, const b
     uint32_t left = 0;
     for (uint32_t i = 0; i < yk_weights_count(w); i++) {
         const char *name = yk_weights_name(w, i);
-        if (taken[i] || needs_no_word(m, name))
+        if (taken[i] || is_constant(name))
             continue;
         if (left < NAMED)
             snprintf(names + strlen(names), sizeof names - strlen(names), "%s%.*s", left ? ", " : "", NAME_SIZE - 4, name);
@@ -309,6 +322,7 @@ static void file_load(yk_model *m, yk_weights *w, const char *path, bool *taken)
     tied_check(m, w, path, taken);
     if (yk_ok(m->job) && !found)
         model_fail(m->job, YK_E_FORMAT, "%s: not one tensor of model %s is in there", path, m->kind->name);
+    left_refuse(m, w, path, taken);
     if (yk_ok(m->job))
         say_left(m, w, path, taken);
 }

@@ -80,10 +80,13 @@ static double mlp_flops(const void *object, int64_t width)
     return n;
 }
 
+static const char *const layers[] = {"fc", NULL};
+
 const model_kind model_mlp = {
     .name = "mlp",
     .text = "multi-layer perceptron",
     .model_type = "mlp",
+    .layers = layers,
     .input = MODEL_IMAGES,
     .net_size = sizeof(mlp),
     .build = mlp_build,

@@ -222,6 +222,19 @@ yk_t model_norm_on(model_norm n, yk_t x)
     return yk_layer_norm(x, n.weight, n.bias, n.eps);
 }
 
+const char *model_word(yk_settings *s, const char *key, const char *preset)
+{
+    return yk_settings_text(s, key, yk_settings_has(s, key) ? "(an object or a list)" : preset);
+}
+
+float model_eps(yk_model *m, const char *key, double preset)
+{
+    const double eps = yk_settings_real(m->settings, key, preset);
+    if (!(eps >= 0 && eps <= 1e30))
+        model_fail(m->job, YK_E_ARG, "%s=%g: expected 0 or a positive number", key, eps);
+    return (float)eps;
+}
+
 model_activation *model_activation_of(yk_model *m, const char *key, const char *preset)
 {
     static const struct {
@@ -240,7 +253,7 @@ model_activation *model_activation_of(yk_model *m, const char *key, const char *
                  {"swish", yk_silu},
                  {"tanh", yk_tanh},
                  {"sigmoid", yk_sigmoid}};
-    const char *name = yk_settings_text(m->settings, key, preset);
+    const char *name = model_word(m->settings, key, preset);
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if (!strcmp(table[i].name, name))
             return table[i].f;

@@ -19,7 +19,7 @@ typedef struct model_kind {
     const char *model_type;       /* in config.json */
     const char *prefix;           /* names in files may lack it ("bert.") */
     const char *const (*tied)[2];      /* a tensor that files may have, and the parameter that replaces it; ends with NULL */
-    const char *const *other_heads;    /* prefixes of published heads that this kind lacks; ends with NULL */
+    const char *const *layers;         /* prefixes of all tensors that it computes by, without `prefix`; ends with NULL */
     model_input input;
     size_t net_size;              /* bytes of the builder's own struct, zeroed before build */
     bool blocks;                  /* it has blocks of layers, which can be recomputed (model_block_begin) */
@@ -36,6 +36,7 @@ typedef struct model_own {
     char *prefix;      /* prefix of its parameters' names in the job, "" for none; files lack it */
     bool new_head;     /* the classifier starts new if the file's has other classes */
     bool head_differs; /* the file's classes have other names */
+    bool fewer_layers; /* the caller has set the number of layers, so that the file may have more */
 } model_own;
 
 struct yk_model {
@@ -98,6 +99,10 @@ typedef struct model_norm {
 model_norm model_norm_new(yk_model *m, const char *prefix, int64_t width, bool bias, float eps);
 yk_t model_norm_on(model_norm n, yk_t x);
 
+/* The word of a key; preset if it is unset or null. An object gives a text that is no word of any key. */
+const char *model_word(yk_settings *s, const char *key, const char *preset);
+/* A norm's epsilon; a negative or an endless one fails the job. */
+float model_eps(yk_model *m, const char *key, double preset);
 /* The activation of a key, by transformers' names: "relu", "gelu", "gelu_new", "gelu_pytorch_tanh", "silu", "tanh", "sigmoid" and further
  * spellings of these; an unknown name fails the job. */
 typedef yk_t model_activation(yk_t x);

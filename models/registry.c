@@ -135,12 +135,30 @@ static bool read_new_head(yk_job *job, const char *value)
     return on;
 }
 
+/* True if "a=1,b=2,.." sets the key. */
+static bool is_set(const char *pairs, const char *key)
+{
+    const size_t n = strlen(key);
+    while (*pairs && (strncmp(pairs, key, n) != 0 || pairs[n] != '='))
+        pairs += strcspn(pairs, ","), pairs += *pairs == ',';
+    return *pairs != 0;
+}
+
+static bool sets_layers(const char *pairs)
+{
+    static const char *const keys[] = {"num_hidden_layers", "n_layer", "hidden", "blocks_per_stage", "widths"};
+    bool set = false;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        set |= is_set(pairs, keys[i]);
+    return set;
+}
+
 /* Fills own, and returns settings of the remaining keys. own->prefix NULL: the job failed. */
 static yk_settings *settings_new(yk_job *job, const char *config, model_own *own)
 {
     char *rest = strdup(config ? config : ""), *new_head = rest ? key_take(rest, "new_head") : NULL;
     yk_settings *s;
-    *own = (model_own){.prefix = rest ? key_take(rest, "prefix") : NULL};
+    *own = (model_own){.prefix = rest ? key_take(rest, "prefix") : NULL, .fewer_layers = config && sets_layers(config)};
     if (!new_head || !own->prefix)
         model_fail(job, YK_E_MEM, "out of memory for a model's configuration");
     else

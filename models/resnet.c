@@ -129,7 +129,7 @@ static void read_settings(yk_model *m, resnet *net, const yk_data *data, const r
     net->image_height = yk_settings_int(m->settings, "image_size", chw[1] ? chw[1] : 32);
     net->image_width = chw[2] ? chw[2] : net->image_height;
     net->activation = model_activation_of(m, "hidden_act", "relu");
-    net->eps = (float)yk_settings_real(m->settings, "batch_norm_eps", 1e-5);
+    net->eps = model_eps(m, "batch_norm_eps", 1e-5);
     net->momentum = (float)yk_settings_real(m->settings, "batch_norm_momentum", 0.1);
     model_put_int(m, "num_channels", net->n_channels);
     model_put_int(m, "image_size", net->image_height);
@@ -279,10 +279,13 @@ static double resnet_flops(const void *object, int64_t width)
     return 2 * stem + 3 * (n + 2.0 * (double)(net->n_classes * net->shape.width[net->shape.stages - 1]));
 }
 
+static const char *const layers[] = {"conv1.", "bn1.", "layer", "fc.", "linear.", NULL};
+
 const model_kind model_resnet20 = {
     .name = "resnet20",
     .text = "ResNet-20 for small images",
     .model_type = "yoke-resnet",
+    .layers = layers,
     .input = MODEL_IMAGES,
     .net_size = sizeof(resnet),
     .blocks = true,
@@ -294,6 +297,7 @@ const model_kind model_resnet32 = {
     .name = "resnet32",
     .text = "ResNet-32 for small images",
     .model_type = "yoke-resnet",
+    .layers = layers,
     .input = MODEL_IMAGES,
     .net_size = sizeof(resnet),
     .blocks = true,
@@ -305,6 +309,7 @@ const model_kind model_resnet18 = {
     .name = "resnet18",
     .text = "ResNet-18 with a 3x3 stem",
     .model_type = "yoke-resnet",
+    .layers = layers,
     .input = MODEL_IMAGES,
     .net_size = sizeof(resnet),
     .blocks = true,
@@ -316,6 +321,7 @@ const model_kind model_resnet50 = {
     .name = "resnet50",
     .text = "ResNet-50 with a 7x7 stem, names as torchvision's",
     .model_type = "yoke-resnet",
+    .layers = layers,
     .input = MODEL_IMAGES,
     .net_size = sizeof(resnet),
     .blocks = true,

@@ -37,7 +37,7 @@ typedef struct yk__cli_spelling {
     const char *arg;      /* name of its value; NULL for a switch */
     const char *ours;     /* our option for it; NULL if it changes nothing here */
     yk__cli_map map;      /* NULL if the value is the same */
-    const char *expected; /* values that map accepts, for the error */
+    const char *expected; /* values that map accepts, for the error; of a switch of which nothing is ours: it is an error if turned off */
     const char *why;      /* printed on use: the difference, or the reason why it changes nothing; NULL for no line */
 } yk__cli_spelling;
 

@@ -279,13 +279,16 @@ static void speller_map(speller *s, const char *arg, const yk__cli_spelling *row
         speller_put(s, mapped);
 }
 
-/* A row without a value is a switch; turned off it has no effect. */
+/* A row without a value is a switch. Turned off it has no effect, or is refused if the row expects it on. */
 static void speller_switch(speller *s, const char *arg, const yk__cli_spelling *row, const char *value, const char *next, int *i)
 {
     const int truth = value ? yk__cli_truth(value) : s->command->most == 0 ? yk__cli_truth(next) : -1;
     *i += !value && truth >= 0;
     if (value && truth < 0) {
         yk__cli_usage(s->command, "%.*s takes no value but true or false, but \"%s\" was given", (int)strcspn(arg, "="), arg, value);
+        s->bad = true;
+    } else if (!truth && !row->ours && row->expected) {
+        yk__cli_usage(s->command, "%.*s: expected %s: %s", (int)strcspn(arg, "="), arg, row->expected, row->why);
         s->bad = true;
     } else if (truth || !row->ours)
         speller_map(s, arg, row, "true");

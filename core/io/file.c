@@ -5,7 +5,8 @@
  *
  * Raw bytes pass through one buffer of 64 KiB; zlib unpacks gzip from it, member by member, and a plain file is copied out of it. Each
  * read(2) is an act of the process, and counts as progress when it returns. So a disk that hangs is reported as the reason of a rank that
- * is stuck (core/base/advance.h).
+ * is stuck (core/base/advance.h). Each read of a regular file ends with a look at its stamp (core/io/stamp.h): a caller of
+ * yk__file_read_exact never comes to the end.
  */
 #include "core/io/file.h"
 
@@ -64,7 +65,7 @@ static yk_status raw_read(yk__file *file, void *buf, size_t n, size_t *got, yk_e
                         strerror(errno));
     yk__advance();
     *got = (size_t)r;
-    return r || !file->stamped ? YK_OK : yk__stamp_check(&file->stamp, file->fd, file->path, err);
+    return file->stamped ? yk__stamp_check(&file->stamp, file->fd, file->path, err) : YK_OK;
 }
 
 /* Makes buf[pos..len) non-empty, or sets raw_end. */

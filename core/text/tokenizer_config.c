@@ -22,7 +22,10 @@
 enum key_kind {
     KEY_FLAG,  /* honoured: true or false */
     KEY_TOKEN, /* honoured: a token, or null */
-    KEY_USED,  /* honoured: read by its own function */
+    KEY_NAME,  /* honoured: a name, read by its own function */
+    KEY_LIST,  /* honoured: a list, read by its own function */
+    KEY_MAP,   /* honoured: an object, read by its own function */
+    KEY_EXTRA, /* honoured: a list of tokens, or an object of them */
     KEY_FREE,  /* changes no id */
     KEY_ONLY   /* one value is built; the text is its JSON */
 };
@@ -32,7 +35,7 @@ static const struct config_key {
     enum key_kind kind;
     const char *only;
 } known_keys[] = {
-    {"tokenizer_class", KEY_USED, NULL},
+    {"tokenizer_class", KEY_NAME, NULL},
     {"do_lower_case", KEY_FLAG, NULL},
     {"strip_accents", KEY_FLAG, NULL},
     {"tokenize_chinese_chars", KEY_FLAG, NULL},
@@ -47,13 +50,13 @@ static const struct config_key {
     {"pad_token", KEY_TOKEN, NULL},
     {"cls_token", KEY_TOKEN, NULL},
     {"mask_token", KEY_TOKEN, NULL},
-    {"additional_special_tokens", KEY_USED, NULL},
-    {"extra_special_tokens", KEY_USED, NULL},
-    {"model_specific_special_tokens", KEY_USED, NULL},
-    {"added_tokens_decoder", KEY_USED, NULL},
-    {"truncation_side", KEY_USED, NULL},
-    {"padding_side", KEY_USED, NULL},
-    {"model_input_names", KEY_USED, NULL},
+    {"additional_special_tokens", KEY_EXTRA, NULL},
+    {"extra_special_tokens", KEY_EXTRA, NULL},
+    {"model_specific_special_tokens", KEY_MAP, NULL},
+    {"added_tokens_decoder", KEY_MAP, NULL},
+    {"truncation_side", KEY_NAME, NULL},
+    {"padding_side", KEY_NAME, NULL},
+    {"model_input_names", KEY_LIST, NULL},
     /* transformers 4 had these, 5 does not */
     {"clean_text", KEY_ONLY, "true"},
     {"wordpieces_prefix", KEY_ONLY, "\"##\""},
@@ -133,8 +136,24 @@ static bool is_token_key(const char *key, const json_t *v)
     return n > 6 && !strcmp(key + n - 6, "_token") && (json_is_string(v) || json_is_object(v));
 }
 
+/* True if a value that is read has a type that its reader takes. */
+static bool is_of_kind(enum key_kind kind, const json_t *v)
+{
+    switch (kind) {
+    case KEY_FLAG: return json_is_boolean(v);
+    case KEY_TOKEN: return json_is_string(v) || json_is_object(v);
+    case KEY_NAME: return json_is_string(v);
+    case KEY_LIST: return json_is_array(v);
+    case KEY_MAP: return json_is_object(v);
+    case KEY_EXTRA: return json_is_array(v) || json_is_object(v);
+    default: return true;
+    }
+}
+
 static yk_status key_check(const struct tok_source *src, const char *key, const json_t *v, yk_error *err)
 {
+    static const char *const expected[] = {[KEY_FLAG] = "true or false", [KEY_TOKEN] = "a token", [KEY_NAME] = "a name",
+                                           [KEY_LIST] = "a list",        [KEY_MAP] = "an object", [KEY_EXTRA] = "a list or an object"};
     const struct config_key *known = key_find(key);
     if (!known && is_token_key(key, v))
         return YK_OK;
@@ -142,10 +161,8 @@ static yk_status key_check(const struct tok_source *src, const char *key, const 
         return yk__tok_note(src, err, "%s: the key '%.60s' is not known and changes nothing", src->path, key);
     if (known->kind == KEY_ONLY)
         return only_check(src, known, v, err);
-    if (known->kind == KEY_FLAG && !json_is_boolean(v) && !json_is_null(v))
-        return yk__fail(err, YK_E_FORMAT, "%s: %s: expected true or false, found %s", src->path, key, yk__json_type(v));
-    if (known->kind == KEY_TOKEN && !json_is_string(v) && !json_is_object(v) && !json_is_null(v))
-        return yk__fail(err, YK_E_FORMAT, "%s: %s: expected a token, found %s", src->path, key, yk__json_type(v));
+    if (!json_is_null(v) && !is_of_kind(known->kind, v))
+        return yk__fail(err, YK_E_FORMAT, "%s: %s: expected %s, found %s", src->path, key, expected[known->kind], yk__json_type(v));
     return YK_OK;
 }
 
@@ -170,7 +187,7 @@ static yk_status map_check(struct tok_source *src, yk_error *err)
         const bool list = !strcmp(key, "additional_special_tokens") || !strcmp(key, "extra_special_tokens");
         if (!list && !(known && known->kind == KEY_TOKEN) && !is_token_key(key, v))
             return yk__tok_refuse(src, "the key", key, err);
-        if (known && known->kind == KEY_TOKEN && key_check(src, key, v, err))
+        if (known && key_check(src, key, v, err))
             return err->status;
     }
     return YK_OK;
@@ -213,7 +230,7 @@ yk_status yk__tok_note(const struct tok_source *src, yk_error *err, const char *
 static yk_status file_read(struct tok_source *src, const char *name, json_t **out, yk_error *err)
 {
     int there;
-    if (yk__tok_path(src, name, &there, err) || (there && yk__json_load(src->path, YK__JSON_ANY, out, err)))
+    if (yk__tok_path(src, name, &there, err) || (there && yk__json_load(src->path, YK__JSON_ANY | YK__JSON_UNIQUE_KEYS, out, err)))
         return err->status;
     return !there || json_is_object(*out) ? YK_OK
                                           : yk__fail(err, YK_E_FORMAT, "%s: expected an object, found %s", src->path, yk__json_type(*out));

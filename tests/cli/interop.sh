@@ -113,6 +113,16 @@ ok "two names of a setting" key_says 2 "n_layer=1 and num_hidden_layers=3" fake-
 ok "transformers' names for GPT-2's keys" same_loss '{"n_layer": null, "num_hidden_layers": 1}'
 ok "gelu_fast is gelu_new" same_loss '{"activation_function": "gelu_fast"}'
 
+# A value of another type was read as if the key were absent.
+ok "an object is no activation" key_says 2 'activation_function="(an object or a list)": there is no such activation' fake-gpt2 \
+    '{"activation_function": {"a": 1}}'
+ok "a list is no number" key_says 2 'setting n_head: expected a whole number from 0 to 2147483647, found an array' fake-gpt2 \
+    '{"n_head": [1]}'
+ok "nor is an object" key_says 2 'setting attn_pdrop: expected a number, found an object' fake-gpt2 '{"attn_pdrop": {}}'
+ok "a list is no truth" key_says 2 'setting scale_attn_weights: expected true or false, found an array' fake-gpt2 \
+    '{"scale_attn_weights": [false]}'
+ok "a negative epsilon" key_says 2 'layer_norm_epsilon=-1: expected 0 or a positive number' fake-gpt2 '{"layer_norm_epsilon": -1}'
+
 # What transformers writes for a tokenizer without a longest text.
 whole_beyond() {
     mkdir "$out/words" && printf '[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nhello\nworld\n' >"$out/words/vocab.txt" &&
@@ -228,8 +238,7 @@ ok "BERT: module." alike mlm 't = renamed(lambda k: "module." + k)'
 ok "BERT: module. before a base's names" alike mlm 't = renamed(lambda k: "module." + k.removeprefix("bert."))'
 ok "GPT-2: module. before a base's names" alike gpt2 't = renamed(lambda k: "module." + k.removeprefix("transformer."))'
 
-ok "constants of older versions, and the head of BERT's pre-training, need no word" alike mlm 'one = ("F32", [1], bytes(4))
-for k in "bert.embeddings.position_ids", "cls.seq_relationship.weight", "cls.seq_relationship.bias", "bert.pooler.dense.weight": t[k] = one'
+ok "constants of older versions need no word" alike mlm 't["bert.embeddings.position_ids"] = ("F32", [1], bytes(4))'
 ok "nor do those of GPT-2" alike gpt2 't.update({"transformer.h.0.attn.bias": ("F32", [1], bytes(4)),
 "transformer.h.0.attn.masked_bias": ("F32", [], bytes(4))})'
 ok "nor does a copy of the tied matrix" alike gpt2 't["lm_head.weight"] = t["transformer.wte.weight"]'
@@ -238,13 +247,46 @@ ok "another matrix there is another model" refused gpt2 'tensor "lm_head.weight"
     'd, s, b = t["transformer.wte.weight"]; t["lm_head.weight"] = d, s, bytes(len(b))'
 ok "so is one in BERT's head" refused mlm 'tensor "cls.predictions.decoder.weight" has other numbers' \
     'd, s, b = t["bert.embeddings.word_embeddings.weight"]; t["cls.predictions.decoder.weight"] = d, s, bytes(len(b))'
-left() { # in one line
-    changed bert-tiniest 't.update({f"bert.adapter.{i}": ("F32", [1], bytes(4)) for i in range(5)})' &&
-        evaluate mlm "$out/c" 2>"$out/says" || return 1
+left() { # left KIND LINE TENSOR...: evaluates as before, and one line names them
+    kind=$1 line=$2
+    shift 2
+    changed "$(original "$kind")" "t.update({k: ('F32', [1], bytes(4)) for k in '$*'.split()})" &&
+        evaluate "$kind" "$out/c" >"$out/after" 2>"$out/says" || return 1
     cat "$out/says"
-    grep -F "$out/c: model bert-mlm has no place for 5 of its tensors: bert.adapter.0, bert.adapter.1, bert.adapter.2, .." "$out/says"
+    cmp "$out/before-$kind" "$out/after" && grep -F "$out/c: model $line" "$out/says"
 }
-ok "tensors that the model has no place for are named" left
+ok "tensors that the model has no place for are named" left mlm \
+    "bert-mlm has no place for 5 of its tensors: bert.adapter.0, bert.adapter.1, bert.adapter.2, .." \
+    bert.adapter.0 bert.adapter.1 bert.adapter.2 bert.adapter.3 bert.adapter.4
+ok "so is the head of BERT's pre-training" left mlm \
+    "bert-mlm has no place for 3 of its tensors: bert.pooler.dense.weight, cls.seq_relationship.bias, cls.seq_relationship.weight" \
+    bert.pooler.dense.weight cls.seq_relationship.bias cls.seq_relationship.weight
+ok "and that of masked words, which a classifier leaves" left classes \
+    "bert has no place for 6 of its tensors: cls.predictions.bias, " score.weight
+ok "and another head of GPT-2" left gpt2 "gpt2 has no place for 1 of its tensors: score.weight" score.weight
+
+# Without such a tensor the layers compute something else than those of the file.
+of_layers() { # of_layers KIND TENSOR...
+    kind=$1
+    shift
+    for name in "$@"; do
+        refused "$kind" "tensor \"$name\" belongs to layers of model " "t['$name'] = ('F32', [4], bytes(16))" || return 1
+    done
+}
+layer=bert.encoder.layer.0.attention
+ok "BERT: further layers, biases, norms, adapters and rotations are refused" of_layers mlm bert.encoder.layer.1.output.dense.bias \
+    bert.embeddings.word_embeddings.bias encoder.layer.0.output.dense.bias $layer.self.q_norm.weight $layer.self.distance_embedding.weight \
+    $layer.rotary_emb.inv_freq $layer.self.query.lora_A.weight module.bert.encoder.layer.9.output.dense.bias cls.predictions.scale
+ok "a classifier refuses them too" of_layers classes bert.encoder.layer.1.output.dense.bias bert.pooler.gate
+ok "GPT-2: so are such" of_layers gpt2 transformer.h.1.ln_1.weight transformer.h.0.attn.q_norm.weight transformer.wpe.bias lm_head.bias
+fewer() { # the last layers are left out where the caller sets their number, in one line
+    changed fake-gpt2 't["transformer.h.1.ln_1.weight"] = ("F32", [2], bytes(8)); c["n_layer"] = 2' &&
+        "$yoke" train --from "$out/c" --model-config n_layer=1 --data "text:$out/text" --seq-len 32 --max-steps 1 --eval-strategy no \
+            --output-dir "$out/fewer" 2>"$out/says" || return 1
+    cat "$out/says"
+    grep -F "model gpt2 has no place for 1 of its tensors: transformer.h.1.ln_1.weight" "$out/says"
+}
+ok "the caller may leave out the last layers" fewer
 
 # ---- Quantized weights, as each library writes them ----
 

@@ -110,6 +110,8 @@ same_names() { # names of other programs give the same bits as ours, and a line 
     done
 }
 ok "names of other programs" same_names
+ok "rows are not left in their order" refuses "--no-shuffle: expected shuffled rows, as there is no other order" train --no-shuffle
+ok "nor by a value" refuses "--shuffle: expected shuffled rows" train --shuffle false
 split_rows() { # --eval-split keeps a quarter of the rows, rounded up, others by another seed, and a .csv needs no kind
     { echo text,label; seq 1 30 | awk '{print "a text " $1 "," $1 % 2}'; } >"$out/rows.csv"
     for seed in 42 43; do

@@ -137,6 +137,17 @@ anew() {
     go_on "$out/g" 3 && logged 1-3 "11-14 11-12"
 }
 ok "a run that begins anew has logs of its own" anew
+other() { # another run that is given the same --log, by another folder
+    "$yoke" train --model mlp --model-config hidden=4 --data "idx:$out/images" --max-steps 2 --logging-steps 1 --eval-strategy no \
+        --log "$out/same.log" --output-dir "$1" 2>"$out/err"
+}
+aside() {
+    other "$out/i" && ! grep -q "same.log" "$out/err" && cp "$out/same.log" "$out/first.log" && other "$out/j" || return 1
+    cat "$out/err"
+    cmp "$out/first.log" "$out/same.log.cut" && [ "$(grep -c '"final": true' "$out/same.log")" = 1 ] &&
+        grep -F "same.log: 3 lines of another run are in $out/same.log.cut now: this run writes its own" "$out/err"
+}
+ok "a log of another run is kept aside, in one line" aside
 
 full() {
     mkdir -p "$out/full/run" && ln -s /dev/full "$out/full/run/log.csv" || return 1

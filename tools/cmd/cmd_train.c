@@ -250,7 +250,8 @@ static void make_trainer(train_run *r)
     spare_from_decay(r);
     r->per_epoch = (yk_data_batches(r->data) + r->accumulate - 1) / r->accumulate;
     if (yk_ok(r->job) && !r->per_epoch)
-        yk_fail(r->job, YK_E_ARG, "the data has fewer rows than one batch: lower --global-batch");
+        yk_fail(r->job, YK_E_ARG, "the data has fewer rows than one batch: lower --global-batch, or keep the last batch of an epoch by "
+                "--no-dataloader-drop-last");
     if (!r->total)
         r->total = r->per_epoch * r->epochs;
     sched.total_steps = (double)r->total;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens a training's logs for writing; a resumed run first moves the lines of later steps away (logfile.h).
+ * Opens a training's logs for writing; a resumed run first moves the lines of later steps away, a new one those of another run
+ * (logfile.h).
  *
  * reports.c (JSON lines) and trackers.c (the table) call it on rank 0, once before the loop. A line is known by its step alone; its other
  * figures do not matter here.
@@ -72,8 +73,9 @@ static bool lines_cut(const char *path, int64_t kept)
         const cut c = cut_find(f, kept);
         ok = (!c.lines || cut_keep(f, path, &c)) && (c.at == st.st_size || !ftruncate(fd, c.at));
         if (ok && c.lines)
-            fprintf(stderr, "yoke train: %s: %llu lines of later steps are in %s.cut now: this run writes these steps anew\n", path,
-                    (unsigned long long)c.lines, path);
+            fprintf(stderr, "yoke train: %s: %llu lines of %s are in %s.cut now: this run writes %s\n", path, (unsigned long long)c.lines,
+                    kept == LOGFILE_ASIDE ? "another run" : "later steps", path,
+                    kept == LOGFILE_ASIDE ? "its own" : "these steps anew");
     }
     fclose(f);
     return ok;

@@ -9,10 +9,11 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { LOGFILE_ANEW = -2, LOGFILE_NO_STEP = -1 };
+enum { LOGFILE_ASIDE = -3, LOGFILE_ANEW = -2, LOGFILE_NO_STEP = -1 };
 
-/* Opens a log for writing. kept: the last step whose lines stay; LOGFILE_NO_STEP for no step; LOGFILE_ANEW to start a new file. A torn
- * last line is removed. Moved lines are reported on standard error. NULL with errno. */
+/* Opens a log for writing. kept: the last step whose lines stay; LOGFILE_NO_STEP for no step; LOGFILE_ASIDE to move all lines, which are
+ * another run's; LOGFILE_ANEW to start a new file. A torn last line is removed. Moved lines are reported on standard error. NULL with
+ * errno. */
 FILE *logfile_open(const char *path, int64_t kept);
 
 #endif

@@ -61,11 +61,11 @@ static void fail_log(const train_run *r, const char *path, const char *reason)
     yk_fail(r->job, YK_E_IO, text);
 }
 
-/* Last step whose log lines stay in a resumed run. */
+/* Last step whose log lines stay in a resumed run; a new one replaces another's logs only if asked to. */
 static int64_t lines_kept(const train_run *r)
 {
     if (!r->kept.from[0])
-        return r->kept.again ? LOGFILE_NO_STEP : LOGFILE_ANEW;
+        return r->kept.again ? LOGFILE_NO_STEP : yk__cli_on(r->cli, "overwrite-output-dir") ? LOGFILE_ANEW : LOGFILE_ASIDE;
     return checkpoint_same_steps(&r->kept, yk_data_rows(r->data), r->batch, r->accumulate) ? (int64_t)r->steps
                                                                                           : checkpoint_step(&r->kept);
 }

@@ -89,7 +89,8 @@
         {"ddp-broadcast-buffers|ddp-static-graph", NULL, NULL, NULL, NULL, "the ranks' steps are compared and planned as they are"}, \
         {"with-tracking", NULL, NULL, NULL, NULL, "--report-to chooses the reports, and --log their file"},                          \
         {"max-samples", "N", "max-train-samples", NULL, NULL, NULL},                                                             \
-        {"shuffle-train-dataset|shuffle", NULL, NULL, NULL, NULL, "rows are shuffled for each epoch by --data-seed"},        \
+        {"shuffle", NULL, NULL, NULL, "shuffled rows, as there is no other order", "rows are shuffled for each epoch by --data-seed"}, \
+        {"shuffle-train-dataset", NULL, NULL, NULL, NULL, "rows are shuffled for each epoch by --data-seed"},                    \
         {"use-distributed-optimizer", NULL, NULL, NULL, NULL, "each rank updates its part of the parameters: --shard state"}, \
         {"no-epoch-checkpoints", NULL, NULL, NULL, NULL, "checkpoints are written as --save-strategy and --save-steps say"}, \
         {"torch-empty-cache-steps", "N", NULL, NULL, NULL, "memory is planned before a step runs: nothing piles up"}

@@ -166,7 +166,7 @@ trackers *trackers_open(const char *dir, bool csv, bool tensorboard, int64_t kep
         fprintf(t->csv.file, "step,epoch,tag,value\n");
     if (t->events.file)
         write_version(t->events.file);
-    if (t->events.file && kept != LOGFILE_ANEW)
+    if (t->events.file && kept >= LOGFILE_NO_STEP)
         write_start(t->events.file, (uint64_t)(kept + 1));
     return t;
 }

@@ -66,7 +66,7 @@
         {"early-stopping-patience", "N", "0", "stop after so many evaluations without a better one; 0: never", NULL}, \
         {"early-stopping-threshold", "R", "0", "the least gain of an evaluation to count as better", NULL}, \
         {"resume-from-checkpoint", "DIR|last", NULL, "go on from a checkpoint, bit for bit; True is the same as last", NULL}, \
-        {"log", "FILE", NULL, "JSON lines; the last has \"final\": true; a run that is resumed goes on with them", NULL}, \
+        {"log", "FILE", NULL, "JSON lines to a last \"final\": true; a resumed run adds to it, a new one keeps it in FILE.cut", NULL}, \
         {"report-to", "NAME,..", "none", "none, jsonl, tensorboard, csv or all: files in --logging-dir", NULL}, \
         {"logging-dir", "DIR", NULL, "where --report-to writes (default: runs in --output-dir)", NULL}, \
         {"run-name", "NAME", NULL, "a folder in it for this run", NULL}

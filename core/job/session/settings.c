@@ -263,9 +263,22 @@ static void fail_value(const yk_settings *s, const char *key, const char *value,
     settings_fail(s, YK_E_ARG, "%s%ssetting %s=%s: expected %s", s->source, s->source[0] ? ": " : "", key, value, expected);
 }
 
+/* The text of a key's only value. NULL if the key is unset or null, and after an error for a list or an object. */
+static const char *one_value(yk_settings *s, const char *key, const char *expected)
+{
+    const pair *p = s ? pair_find(s, key) : NULL;
+    const char *v = s ? value_of(s, key) : NULL;
+    if (!p || !(json_is_object(p->own) || json_is_array(p->own)))
+        return v;
+    settings_fail(s, YK_E_ARG, "%s: setting %s: expected %s, found %s", s->source, key, expected, yk__json_type(p->own));
+    return NULL;
+}
+
+static const char whole_number[] = "a whole number from 0 to 2147483647";
+
 int64_t yk_settings_int(yk_settings *s, const char *key, int64_t preset)
 {
-    const char *v = s ? value_of(s, key) : NULL;
+    const char *v = one_value(s, key, whole_number);
     char *end;
     long long n;
     if (!v)
@@ -273,7 +286,7 @@ int64_t yk_settings_int(yk_settings *s, const char *key, int64_t preset)
     errno = 0;
     n = strtoll(v, &end, 10);
     if (errno || end == v || *end || n < 0 || n > INT32_MAX) {
-        fail_value(s, key, v, "a whole number from 0 to 2147483647");
+        fail_value(s, key, v, whole_number);
         return preset;
     }
     return n;
@@ -281,7 +294,7 @@ int64_t yk_settings_int(yk_settings *s, const char *key, int64_t preset)
 
 double yk_settings_real(yk_settings *s, const char *key, double preset)
 {
-    const char *v = s ? value_of(s, key) : NULL;
+    const char *v = one_value(s, key, "a number");
     char *end;
     double n;
     if (!v)
@@ -296,7 +309,7 @@ double yk_settings_real(yk_settings *s, const char *key, double preset)
 
 bool yk_settings_bool(yk_settings *s, const char *key, bool preset)
 {
-    const char *v = s ? value_of(s, key) : NULL;
+    const char *v = one_value(s, key, "true or false");
     if (!v)
         return preset;
     if (!strcmp(v, "true") || !strcmp(v, "1"))
@@ -316,6 +329,8 @@ uint32_t yk_settings_ints(yk_settings *s, const char *key, int64_t *out, uint32_
 {
     const char *v = s ? value_of(s, key) : NULL;
     uint32_t n = 0;
+    if (!v && yk_settings_has(s, key)) /* an object, or a list of other things */
+        fail_value(s, key, yk__json_type(pair_find(s, key)->own), "whole numbers joined by +, as in 512+256");
     while (v && *v) {
         char *end;
         long long one = strtoll(v, &end, 10);

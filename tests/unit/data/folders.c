@@ -240,6 +240,23 @@ static const struct folder {
      .config = "{\"tokenizer_class\":\"BertTokenizer\",\"added_tokens_decoder\":{\"103\":{\"content\": \"[MASK]\", \"lstrip"
       "\": false, \"rstrip\": false, \"normalized\": false, \"single_word\": false, \"special\": true}}}",
      .find = "\"content\": \"[PAD]\"", .replace = "\"content\": \"<old>\"", .refused = "'<old>'"},
+    /* a value of another type than transformers reads, or a key that is there twice */
+    {BERT_TXT, .config = "{\"tokenizer_class\":5}",
+     .refused = "tokenizer_config.json: tokenizer_class: expected a name, found an integer"},
+    {BERT_TXT, .config = "{\"added_tokens_decoder\":[[]]}", .refused = "added_tokens_decoder: expected an object, found an array"},
+    {BERT_TXT, .config = "{\"additional_special_tokens\":\"<x>\"}",
+     .refused = "additional_special_tokens: expected a list or an object, found a string"},
+    {BERT_TXT, .config = "{\"extra_special_tokens\":7}", .refused = "extra_special_tokens: expected a list or an object"},
+    {BERT_TXT, .map = "{\"additional_special_tokens\":true}",
+     .refused = "special_tokens_map.json: additional_special_tokens: expected a list or an object, found true"},
+    {BERT_TXT, .config = "{\"model_specific_special_tokens\":[]}", .refused = "model_specific_special_tokens: expected an object"},
+    {BERT_TXT, .config = "{\"model_input_names\":\"input_ids\"}", .refused = "model_input_names: expected a list, found a string"},
+    {BERT_TXT, .config = "{\"truncation_side\":3}", .refused = "truncation_side: expected a name, found an integer"},
+    {BERT_TXT, .config = "{\"do_lower_case\":true,\"do_lower_case\":false}",
+     .refused = "tokenizer_config.json: line 1, column 37: not JSON: duplicate"},
+    {BERT_TXT, .map = "{\"cls_token\":\"[CLS]\",\"cls_token\":\"[SEP]\"}",
+     .refused = "special_tokens_map.json: line 1, column 32: not JSON: duplicate"},
+    {BERT_TXT, .added = "{\"<x>\":30522,\"<x>\":30523}", .refused = "added_tokens.json: line 1, column 18: not JSON: duplicate"},
 };
 enum { N_FOLDERS = sizeof folders / sizeof folders[0] };
 

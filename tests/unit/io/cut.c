@@ -219,6 +219,27 @@ START_TEST(a_file_that_is_written_to_is_an_error)
 }
 END_TEST
 
+/* A reader of a known number of bytes never comes to the end: idx images, the bodies of pictures. */
+START_TEST(a_part_of_a_file_that_is_written_to_is_an_error)
+{
+    static const uint8_t bytes[100000]; /* more than the buffer of core/io/file.c */
+    char path[] = "/tmp/yoke-cut-XXXXXX";
+    yk__file *file;
+    void *part = NULL;
+    yk_error err = YK_ERROR_INIT;
+    const struct timespec later[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
+    const int fd = mkstemp(path);
+    ck_assert_int_eq(write(fd, bytes, sizeof bytes), sizeof bytes);
+    ck_assert_msg(!yk__file_open(path, YK__FILE_PLAIN, &file, &err), "%s", err.text);
+    ck_assert_int_eq(futimens(fd, later), 0);
+    ck_assert_int_eq(yk__file_read_exact(file, sizeof bytes, "bytes", &part, &err), YK_E_IO);
+    ck_assert_msg(strstr(err.text, "was written to after it was opened") != NULL, "%s", err.text);
+    yk__file_close(file);
+    close(fd);
+    unlink(path);
+}
+END_TEST
+
 /* A machine of the other byte order swaps these. */
 START_TEST(units_of_types_are_the_parts_that_have_an_order)
 {
@@ -252,6 +273,7 @@ int main(void)
     tcase_add_test(t, a_size_beyond_all_bounds_is_refused_by_its_value);
     tcase_add_test(t, a_file_is_opened_once);
     tcase_add_test(t, a_file_that_is_written_to_is_an_error);
+    tcase_add_test(t, a_part_of_a_file_that_is_written_to_is_an_error);
     tcase_add_test(t, units_of_types_are_the_parts_that_have_an_order);
     return suite_run("cut", t);
 }
