@@ -406,8 +406,8 @@ static yk_status assemble_job(yk_job *job, bool capped, yk_error *err)
     if (!job->config.memory_limit)
         job->config.memory_limit = yk__option_size_of(YK__OPTION_MEMORY_LIMIT, job->team.rank);
     if (job->team.rank == 0 && job_rounds8(job))
-        yk__log(YK_LOG_WARN, "job", "fp8: operands of linear layers are rounded to 8 bits; only CUDA cards of compute capability 8.9 and "
-                "later multiply in 8 bits, all other devices are slower than in bf16");
+        yk__log(YK_LOG_WARN, "job", "fp8: operands of linear layers are rounded to 8 bits; a device without products of 8 bits is slower "
+                "than in bf16");
     make_scaler(job);
     if (yk__parts_choose(job, err) || yk__offload_place(job, &host, err))
         return err->status;
