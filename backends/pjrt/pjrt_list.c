@@ -52,7 +52,6 @@ static kit_probe probed = {.options = "YOKE_PJRT_",
                            .limit_ms = LIMIT_MS,
                            .reason = reason_of};
 static list_entry entry[KIT_DEVICES];
-static bool all_listed; /* a caller asked about a device that this process does not open */
 static kit_devices list = {.survey = survey_of,
                            .find_key = devices_key,
                            .drivers_known = drivers_known,
@@ -190,23 +189,19 @@ static void plugin_list(uint32_t plugin)
     }
 }
 
-/* Lists the one device that this process opens, if the host knows its number and one plugin has all devices: a client of another rank's
- * device takes its memory. The capabilities of the other devices stay as an earlier process kept them, or 0. */
+/* Tries the one device that this process opens, if the host knows its number: a client of another rank's device takes its memory. The
+ * devices' number and capabilities are those that an earlier process kept, and one plugin has all of them, in its own order. */
 static bool device_list(void)
 {
     const char *number = pj_option("DEVICE");
-    const unsigned long i = number && !all_listed && probed.n == 1 ? strtoul(number, NULL, 10) : KIT_DEVICES;
+    const unsigned long i = number && list.known && probed.n == 1 ? strtoul(number, NULL, 10) : KIT_DEVICES;
     char why[PJ_WHY] = "";
     pj_client c;
-    if (i >= KIT_DEVICES || (list.known && i >= list.n) || !(probed.entry[0].good || !kit_probe_tries(&probed)) ||
-        !client_open(0, (uint32_t)i, &c, why))
+    if (i >= list.n || !(probed.entry[0].good || !kit_probe_tries(&probed)) || !client_open(0, (uint32_t)i, &c, why))
         return false;
-    if (!list.known) {
-        memset(list.caps, 0, sizeof list.caps);
-        list.n = (uint32_t)i + 1;
-    }
     caps_fill(&c, 0, &list.caps[i]);
-    entry[i] = (list_entry){0, (uint32_t)i};
+    for (uint32_t k = 0; k < list.n; k++)
+        entry[k] = (list_entry){0, k};
     pj_client_close(&c);
     return true;
 }
@@ -233,7 +228,6 @@ static bool devices_load(void)
 void pj_devices_forget(void)
 {
     kit_devices_forget(&list);
-    all_listed = false;
 }
 
 yk_status pj_device_count(uint32_t *n)
@@ -245,12 +239,7 @@ yk_status pj_device_count(uint32_t *n)
 
 yk_status pj_device_caps(uint32_t i, yk_device_caps *caps)
 {
-    yk_status s = kit_devices_find(&list, i, false);
-    if (!s && !list.caps[i].align) { /* not known yet */
-        all_listed = true;
-        kit_devices_forget(&list);
-        s = kit_devices_find(&list, i, true);
-    }
+    const yk_status s = kit_devices_find(&list, i, false);
     if (!s)
         kit_caps_give(caps, &list.caps[i]);
     return s;

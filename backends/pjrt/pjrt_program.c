@@ -160,6 +160,11 @@ yk_status pj_program_memory(const yk_program *p, yk_program_memory *m)
     pjrt_compiled_memory_args a = {.size = 0};
     if (p->code && !pj_memory(&p->dev->client, p->code->loaded, &a))
         return YK_E_UNSUPPORTED;
+    if (a.alias > a.argument || a.alias > a.result) {
+        pj_host->log(2, PJ_NAME, "the vendor's account of a program's memory is ignored: it shares %lld bytes of %lld and %lld",
+                     (long long)a.alias, (long long)a.argument, (long long)a.result);
+        return YK_E_UNSUPPORTED;
+    }
     const yk_program_memory own = {.argument = (uint64_t)a.argument, .result = (uint64_t)a.result, .alias = (uint64_t)a.alias,
                                    .temporary = (uint64_t)a.temporary, .code = (uint64_t)a.code};
     kit_memory_give(m, &own);

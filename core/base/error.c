@@ -63,6 +63,7 @@ yk_status yk__fail_in(yk_error *err, const char *fmt, ...)
     memmove(err->text + n, err->text, rest);
     memcpy(err->text, prefix, n);
     err->text[n + rest] = 0;
+    yk__printable(err->text); /* the cut may have split a letter */
     return err->status;
 }
 

@@ -85,6 +85,8 @@ void yk__log(int level, const char *who, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(line + n, sizeof line - (size_t)n - 1, fmt, ap);
     va_end(ap);
+    for (size_t end = strlen(line); end && line[end - 1] == '\n'; end--) /* a plugin's own end of the line */
+        line[end - 1] = 0;
     line_put(yk__printable(line)); /* it may have words of a plugin, a file or a driver */
 }
 

@@ -6,6 +6,10 @@
 #include "core/device/device.h"
 #include "core/device/module.h"
 
+/* Tells a plugin the number of the one device that this process opens, before its init; "": not known. Plugins before minor 6 may have
+ * an option of that name. */
+yk_status yk__plugin_device_hint(const yk__plugin *p, const char *number, yk_error *err);
+
 struct yk__plugin {
     yk__plugin *next;
     char *name, *path;     /* path "" for a plugin linked into the program */

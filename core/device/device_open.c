@@ -65,9 +65,7 @@ static yk_status open_plugin(yk__device *dev, yk_error *err)
     if (*cores && yk__plugin_option_set(dev->plugin->name, "CORES", cores, err))
         return err->status;
     snprintf(number, sizeof number, "%u", dev->place.device);
-    if (!dev->plugin->started && yk__plugin_option_set(dev->plugin->name, "DEVICE", number, err))
-        return err->status;
-    if (yk__plugin_start(dev->plugin, err))
+    if (yk__plugin_device_hint(dev->plugin, number, err) || yk__plugin_start(dev->plugin, err))
         return err->status;
     dev->table = dev->plugin->call;
     return YK_OK;

@@ -98,6 +98,11 @@ yk_status yk__plugin_option_set(const char *plugin, const char *key, const char 
     return o ? YK_OK : yk__fail_mem(err, strlen(name), "an option");
 }
 
+yk_status yk__plugin_device_hint(const yk__plugin *p, const char *number, yk_error *err)
+{
+    return p->started || p->table.minor < 6 ? YK_OK : yk__plugin_option_set(p->name, "DEVICE", number, err);
+}
+
 static const char *host_option(const char *plugin, const char *key)
 {
     char name[128];

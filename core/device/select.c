@@ -350,9 +350,9 @@ static yk_status send_hints(const device_spec *spec, const device_spec *all, uin
     for (uint32_t i = 0; i < n; i++)
         same += !strcmp(all[i].plugin, spec->plugin);
     const bool one = same == 1 && strspn(spec->list, "0123456789") == strlen(spec->list);
-    if (p->started || yk__plugin_option_set(p->name, "DEVICE", one ? spec->list : "", err))
+    if (yk__plugin_device_hint(p, one ? spec->list : "", err))
         return err->status;
-    return same == 1 && *spec->cores ? yk__plugin_option_set(p->name, "CORES", spec->cores, err) : YK_OK;
+    return same == 1 && *spec->cores && !p->started ? yk__plugin_option_set(p->name, "CORES", spec->cores, err) : YK_OK;
 }
 
 static yk_status spec_resolve(selection *s, const device_spec *spec, const device_spec *all, uint32_t n_all, yk_error *err)

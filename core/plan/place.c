@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Places values that leave the program: gradients in their buckets, results in the result slot, assigned values in their
- * states. The node that makes a value writes there directly, or adds there, if that is legal; otherwise a copy or a sum
- * follows it. An all_reduce takes its sum in the memory of its operand if no other node needs the operand. Else a copy precedes
- * the sum.
+ * Places values that leave the program: gradients in their buckets, results in the result slot, assigned values in their states. The node
+ * that makes a value writes there directly, or adds there, if that is legal. Otherwise a copy or a sum follows that node. A state's copy
+ * follows all nodes, as later nodes may read the old value. An all_reduce takes its sum in the memory of its operand if no other node needs
+ * the operand. Else a copy precedes the sum.
  *
  * passes.c runs this pass once in each plan, behind the pass "slots", in the step thread.
  */
@@ -28,7 +28,8 @@ typedef struct placing {
     yk__uses uses;       /* uses in the old graph */
     bool *placed;        /* roots of the old graph that have a place */
     bool *written;       /* by parameter: its part of the bucket holds a contribution */
-    uint32_t *slot_read; /* by slot: last node that reads it; YK_NONE if none does */
+    uint32_t *slot_read; /* by slot: last node that reads it; YK_NONE if none does, YK_NONE - 1 for a read at the end */
+    yk__vid *old;        /* by assignment: in the new graph, the copy of a state's old value that it takes; YK_NONE if none is needed */
 } placing;
 
 static int by_node(const void *a, const void *b)
@@ -77,10 +78,10 @@ static yk__vid slot_value(placing *state, yk_dtype dtype, const yk_value *like, 
     return v;
 }
 
-/* Copies v (of the old graph) into a slot, widened or narrowed to dtype. */
-static void copy_to(placing *state, yk__vid v, yk_dtype dtype, uint32_t slot, uint64_t offset)
+/* Copies x, v in the new graph or a copy of it, into a slot, widened or narrowed to dtype. */
+static void copy_value(placing *state, yk__vid x, yk__vid v, yk_dtype dtype, uint32_t slot, uint64_t offset)
 {
-    yk__vid x = yk__remap_value(&state->remap, v), out;
+    yk__vid out;
     if (x == YK_NONE)
         return;
     if (state->g.value[x].dtype != dtype && !yk__value_is_broadcast(&state->g.value[x]))
@@ -90,6 +91,12 @@ static void copy_to(placing *state, yk__vid v, yk_dtype dtype, uint32_t slot, ui
     out = slot_value(state, dtype, &state->remap.src->value[v], slot, offset, YK_VALUE_OUTPUT);
     if (out != YK_NONE)
         yk__node_new(&state->g, state->g.value[x].dtype == dtype ? YK_OP_COPY : YK_OP_CAST, 0, 1, &x, 1, &out, 0, NULL);
+}
+
+/* Copies v (of the old graph) into a slot, widened or narrowed to dtype. */
+static void copy_to(placing *state, yk__vid v, yk_dtype dtype, uint32_t slot, uint64_t offset)
+{
+    copy_value(state, yk__remap_value(&state->remap, v), v, dtype, slot, offset);
 }
 
 /* bucket += v */
@@ -181,11 +188,37 @@ static bool is_elementwise(const yk_node *n)
     return n->op == YK_OP_MAP || yk__op_is_map(n->op);
 }
 
+/* True if the new value of a state is the old one of a state that gets another in this step, or a view of it. */
+static bool is_old_state(const placing *state, uint32_t i)
+{
+    const yk__work *work = state->work;
+    const uint32_t slot = state->remap.src->value[work->assign[i]].slot;
+    bool assigned = false;
+    for (uint32_t j = 0; j < work->request->n_assign && slot != YK_NONE; j++)
+        assigned = assigned || work->assign_slot[j] == slot;
+    return assigned;
+}
+
+/* Copies old values of states aside, before the first state gets its new one. */
+static void keep_old_states(placing *state)
+{
+    for (uint32_t i = 0; i < state->work->request->n_assign; i++) {
+        const yk__vid v = state->work->assign[i];
+        const yk_value *old = &state->remap.src->value[v];
+        yk__vid x = is_old_state(state, i) ? yk__remap_value(&state->remap, v) : YK_NONE;
+        if (x == YK_NONE)
+            continue;
+        state->old[i] = yk__value_new(&state->g, (yk_dtype)old->dtype, old->dims, old->dim);
+        if (state->old[i] != YK_NONE)
+            yk__node_new(&state->g, YK_OP_COPY, 0, 1, &x, 1, &state->old[i], 0, NULL);
+    }
+}
+
 static void place_state(placing *state, uint32_t i)
 {
     const yk__work *work = state->work;
-    const yk__vid v = work->assign[i];
-    copy_to(state, v, (yk_dtype)state->remap.src->value[v].dtype, work->assign_slot[i], 0);
+    const yk__vid v = work->assign[i], x = state->old[i] == YK_NONE ? yk__remap_value(&state->remap, v) : state->old[i];
+    copy_value(state, x, v, (yk_dtype)state->remap.src->value[v].dtype, work->assign_slot[i], 0);
 }
 
 /* True if the node that makes a state's new value may write the state: no later node reads the old value. */
@@ -261,10 +294,11 @@ static void find_reads(placing *state)
             if (slot != YK_NONE)
                 state->slot_read[slot] = k;
         }
-    for (uint32_t i = 0; i < state->work->request->n_result; i++) { /* a state that is a result is read at the end */
-        const uint32_t slot = src->value[state->work->result[i]].slot;
-        if (slot != YK_NONE)
-            state->slot_read[slot] = YK_NONE - 1;
+    for (uint32_t i = 0; i < state->work->request->n_result + state->work->request->n_assign; i++) {
+        const bool is_result = i < state->work->request->n_result;
+        const yk__vid v = is_result ? state->work->result[i] : state->work->assign[i - state->work->request->n_result];
+        if (src->value[v].slot != YK_NONE) /* a state that is a result, or another state's new value, is read at the end */
+            state->slot_read[src->value[v].slot] = YK_NONE - 1;
     }
 }
 
@@ -277,6 +311,7 @@ static void place_all(placing *state, place *list)
         for (; at < n && list[at].node == k; at++)
             do_place(state, &list[at]);
     }
+    keep_old_states(state);
     for (; at < n; at++)
         do_place(state, &list[at]);
 }
@@ -286,6 +321,7 @@ static void free_placing(placing *state)
     yk__free(state->placed);
     yk__free(state->written);
     yk__free(state->slot_read);
+    yk__free(state->old);
     yk__uses_free(&state->uses);
 }
 
@@ -296,12 +332,15 @@ yk_status yk__plan_place(yk__work *work, yk_error *err)
     state.placed = yk__calloc(work->g.n_value + 1, 1);
     state.written = yk__calloc(work->request->n_param + 1ull, 1);
     state.slot_read = yk__malloc((work->g.n_slot + 1) * sizeof *state.slot_read);
+    state.old = yk__malloc((work->request->n_assign + 1ull) * sizeof *state.old);
     if (work->request->scatters)
         work->plan->written = yk__calloc(work->request->n_param + 1ull, sizeof *work->plan->written);
-    if (!list || !state.placed || !state.written || !state.slot_read || (work->request->scatters && !work->plan->written))
+    if (!list || !state.placed || !state.written || !state.slot_read || !state.old || (work->request->scatters && !work->plan->written))
         yk__fail_mem(err, work->g.n_value, "a plan");
     if (!err->status && !yk__uses_new(work, &state.uses, err) && !yk__remap_begin(&state.remap, work, &state.g, err)) {
         find_reads(&state);
+        for (uint32_t i = 0; i < work->request->n_assign; i++)
+            state.old[i] = YK_NONE;
         place_all(&state, list);
         yk__remap_end(&state.remap, work, err);
     }

@@ -12,6 +12,8 @@ static bool far_fits(const yk__params *p)
     return p->far;
 }
 
+/* yk__copies_changed marks the parameters' copies in the compute format as old. yk__params_publish copies this rank's slices from its
+ * device to host memory, unless the update wrote them there. yk__far_publish then lets other ranks pull them. */
 static yk_status publish_slices(yk__updater *u, yk_error *err)
 {
     yk__copies_changed(u->params);
