@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The first parts of slices, by memory (docs/decisions/0090). Ranks tell each other their rooms when a layout is made. A rank's part is at
- * most its room, and the other ranks take the rest by their weights. Rooms count until the first update: from then on a job's reports say
- * the parts that fit, from programs that have run. All ranks compute alike from equal numbers. The step thread.
+ * The first parts of slices, by memory (docs/decisions/0090). Ranks tell each other their capacities when a layout is made. A rank's part
+ * is at most its capacity, and the other ranks take the rest by their weights. Capacities count until the first update: from then on a
+ * job's reports say the parts that fit, from programs that have run. All ranks compute alike from equal numbers. The step thread.
  */
 #include <math.h>
 #include <stdio.h>
@@ -13,18 +13,18 @@
 #include "core/run/values/params.h"
 
 #define SHARES 10000.0 /* parts are whole numbers of about this sum, as --shard-parts takes them */
-#define RUN_PART 4u    /* of the memory that lanes leave, programs and inputs have 1 / RUN_PART at first, at least RUN_LEAST, */
-#define RUN_LEAST (4ull << 20) /* bytes, which a plugin's working memory may take, but at most half */
-#define MOMENTS 2u     /* expected if no optimizer is there yet */
+#define RUN_PART 4u /* programs and inputs get 1 / RUN_PART of the bytes behind lanes at first, or RUN_LEAST, but at most half */
+#define RUN_LEAST (4ull << 20) /* bytes: a plugin's scratch memory */
+#define MOMENTS 2u /* expected if no optimizer is there yet */
 
-/* One rank's memory, in bytes. */
-typedef struct yk__room {
-    uint64_t most;  /* that it may use; 0: not known */
+/* Bytes of one rank. */
+typedef struct yk__capacity {
+    uint64_t most;  /* the memory that it may use; 0: not known */
     uint64_t limit; /* the user's; 0: none */
-    uint64_t least; /* beside slices, whatever programs need: parameters that it has whole, gradients, states */
-    uint64_t beside; /* with lanes and a part for programs */
-    uint64_t each;  /* of an element in its slices */
-} yk__room;
+    uint64_t least; /* needed by any program, without slices: whole parameters and gradients, states */
+    uint64_t first; /* the same, with lanes and a part for programs */
+    uint64_t each;  /* an element in its slices */
+} yk__capacity;
 
 static uint64_t bucket_whole(const yk__params *p, const yk__bucket *b, const yk__home *home)
 {
@@ -36,7 +36,7 @@ static uint64_t bucket_whole(const yk__params *p, const yk__bucket *b, const yk_
 static uint64_t lane_bytes(const yk__params *p, bool pulled_only)
 {
     uint64_t most[2] = {0, 0};
-    for (uint32_t i = 0; i < p->n_bucket; i++) {
+    for (uint32_t i = 0; i < (pulled_only ? p->n_all_bucket : p->n_bucket); i++) {
         const uint64_t bytes = pulled_only && !yk__home_expect(p, &p->bucket[i])->pulled ? 0 : yk__bucket_bytes(&p->bucket[i]);
         most[1] = bytes > most[0] ? most[0] : bytes > most[1] ? bytes : most[1];
         most[0] = bytes > most[0] ? bytes : most[0];
@@ -44,40 +44,41 @@ static uint64_t lane_bytes(const yk__params *p, bool pulled_only)
     return most[0] + most[1];
 }
 
-/* Of `left` bytes, those that slices leave to programs at first. */
+/* The part of `left` bytes that slices leave to programs at first. */
 static uint64_t run_bytes(uint64_t left)
 {
     const uint64_t least = RUN_LEAST < left / 2 ? RUN_LEAST : left / 2;
     return left / RUN_PART > least ? left / RUN_PART : least;
 }
 
-static yk__room room_own(const yk__params *p)
+static yk__capacity capacity_own(const yk__params *p)
 {
     const yk__queue *q = p->queue;
     const uint64_t moments = p->expects_moments ? p->expected_moments : MOMENTS;
-    yk__room room = {.most = q->dev->plans_only ? q->limit : yk__queue_most(q), .least = q->held,
-                     .limit = p->expects_moments ? q->limit : 0};
+    yk__capacity capacity = {.most = q->dev->plans_only ? q->limit : yk__queue_most(q),
+                             .least = q->held,
+                             .limit = p->expects_moments ? q->limit : 0};
     uint64_t sliced = 0, copies = 0;
     for (uint32_t i = 0; i < p->n_all_bucket; i++) {
         const yk__home *home = yk__home_expect(p, &p->bucket[i]);
-        room.least += bucket_whole(p, &p->bucket[i], home);
+        capacity.least += bucket_whole(p, &p->bucket[i], home);
         sliced += p->bucket[i].trained && home->kind == YK__HOME_SLICE ? p->bucket[i].layout.n : 0;
         copies += home->pulled ? 0 : p->bucket[i].layout.n * yk_dtype_bytes(p->precision);
     }
-    room.each = yk__params_offload(p) ? 0 : (moments + p->scatters) * sizeof(float);
-    room.each += (sliced * sizeof(float) + p->n_trained - 1) / p->n_trained;
-    room.beside = room.least + lane_bytes(p, true) + (p->scatters ? lane_bytes(p, false) : 0);
-    room.beside += p->precision == YK_F32 ? 0 : copies;
-    room.beside += run_bytes(room.most > room.beside ? room.most - room.beside : 0);
-    return room;
+    capacity.each = yk__params_offload(p) ? 0 : (moments + p->scatters) * sizeof(float);
+    capacity.each += (sliced * sizeof(float) + p->n_trained - 1) / p->n_trained;
+    capacity.first = capacity.least + lane_bytes(p, true) + (p->scatters ? lane_bytes(p, false) : 0);
+    capacity.first += p->precision == YK_F32 ? 0 : copies;
+    capacity.first += run_bytes(capacity.most > capacity.first ? capacity.most - capacity.first : 0);
+    return capacity;
 }
 
-/* The part of all trained elements that a rank has room for. */
-static double room_part(const yk__params *p, const yk__room *room, uint64_t most, uint64_t beside)
+/* The part of all trained elements that a rank has capacity for. */
+static double capacity_part(const yk__params *p, const yk__capacity *capacity, uint64_t most, uint64_t first)
 {
-    if (!most || !room->each)
+    if (!most || !capacity->each)
         return 1.0;
-    return most > beside ? fmin(1.0, (double)(most - beside) / (double)room->each / (double)p->n_trained) : 0.0;
+    return most > first ? fmin(1.0, (double)(most - first) / (double)capacity->each / (double)p->n_trained) : 0.0;
 }
 
 /* Caps weights, and makes 1 their sum. cap: -1 afterwards for a rank that has its cap. Returns false if the caps leave a rest. */
@@ -105,7 +106,7 @@ static bool weights_cap(double *weight, double *cap, uint32_t n)
     return sum > 0.0 || left < 1e-6;
 }
 
-/* Whole numbers, so that --shard-parts can repeat them: capped ones rounded down, so that none passes its room. */
+/* Whole numbers, so that --shard-parts can repeat them: capped ones rounded down, so that none passes its capacity. */
 static void weights_round(double *weight, const double *cap, uint32_t n)
 {
     for (uint32_t r = 0; r < n; r++)
@@ -121,19 +122,19 @@ static bool any_capped(const double *cap, uint32_t n)
     return any;
 }
 
-/* Rooms at first, then the most that limits allow: programs may need less than they are left at first. */
+/* Capacities at first, then the most that limits allow: programs may need less than they are left at first. */
 yk__fitting yk__parts_fit(const yk__params *p, double *weight, double *work)
 {
     const uint32_t n = p->exchange->world;
-    if (!p->room)
+    if (!p->capacity)
         return YK__FIT_ALL;
-    memcpy(work, p->room, n * sizeof *work);
+    memcpy(work, p->capacity, n * sizeof *work);
     for (uint32_t r = 0; r < n; r++)
         work[n + r] = weight[r];
     if (!weights_cap(weight, work, n)) {
         for (uint32_t r = 0; r < n; r++)
-            weight[r] = work[n + r] > 0.0 ? p->room[r] + 1.0 / SHARES : 0.0;
-        memcpy(work, p->room + n, n * sizeof *work);
+            weight[r] = work[n + r] > 0.0 ? p->capacity[r] + 1.0 / SHARES : 0.0;
+        memcpy(work, p->capacity + n, n * sizeof *work);
         if (!weights_cap(weight, work, n))
             return YK__FIT_NONE;
         weights_round(weight, work, n);
@@ -149,24 +150,25 @@ yk__fitting yk__parts_fit(const yk__params *p, double *weight, double *work)
 }
 
 /* Says the rank that lacks most for an even part. */
-static yk_status fit_refuse(const yk__params *p, const yk__room *room, yk_error *err)
+static yk_status fit_refuse(const yk__params *p, const yk__capacity *capacity, yk_error *err)
 {
     const uint32_t n = p->exchange->world;
     uint32_t worst = 0;
     double all = 0.0, lacks = -INFINITY;
     uint64_t need = 0;
     for (uint32_t r = 0; r < n; r++) {
-        const uint64_t even = room[r].least + room[r].each * (p->n_trained / n);
-        all += p->room[n + r];
-        if (room[r].limit && (double)even - (double)room[r].limit > lacks) {
-            lacks = (double)even - (double)room[r].limit;
+        const uint64_t even = capacity[r].least + capacity[r].each * (p->n_trained / n);
+        all += p->capacity[n + r];
+        if (capacity[r].limit && (double)even - (double)capacity[r].limit > lacks) {
+            lacks = (double)even - (double)capacity[r].limit;
             worst = r;
             need = even;
         }
     }
     return yk__fail(err, YK_E_MEM, "no parts of the slices fit: %s needs %llu bytes with an even part, and its memory limit is "
-                    "%llu; all limits together have room for %.1f %% of the slices: raise a limit, add a rank, or take another --shard",
-                    yk__exchange_name(p->exchange, worst), (unsigned long long)need, (unsigned long long)room[worst].limit, 100.0 * all);
+                    "%llu; all limits together have capacity for %.1f %% of the slices: raise a limit, add a rank, or take another --shard",
+                    yk__exchange_name(p->exchange, worst), (unsigned long long)need, (unsigned long long)capacity[worst].limit,
+                    100.0 * all);
 }
 
 static void fit_log(const yk__params *p, const double *weight)
@@ -182,12 +184,12 @@ static void fit_log(const yk__params *p, const double *weight)
         yk__log(YK_LOG_WARN, "memory", "even slices do not fit: parts follow each rank's memory at first");
 }
 
-static yk_status rooms_take(yk__params *p, const yk__room *all, double *weight, yk_error *err)
+static yk_status capacities_take(yk__params *p, const yk__capacity *all, double *weight, yk_error *err)
 {
     const uint32_t n = p->exchange->world;
     for (uint32_t r = 0; r < n; r++) {
-        p->room[r] = room_part(p, &all[r], all[r].most, all[r].beside);
-        p->room[n + r] = room_part(p, &all[r], all[r].limit, all[r].least);
+        p->capacity[r] = capacity_part(p, &all[r], all[r].most, all[r].first);
+        p->capacity[n + r] = capacity_part(p, &all[r], all[r].limit, all[r].least);
         weight[r] = p->exchange->roles.owns[r];
     }
     const yk__fitting fit = yk__parts_fit(p, weight, weight + n);
@@ -205,20 +207,20 @@ yk_status yk__parts_measure(yk__params *p, yk_error *err)
     yk__parts_forget(p);
     if (!counts)
         return YK_OK;
-    const yk__room own = room_own(p);
+    const yk__capacity own = capacity_own(p);
     const size_t each = sizeof own + 3 * sizeof(double);
-    yk__room *all = yk__calloc(n, each);
-    p->room = yk__calloc(n, 2 * sizeof *p->room);
-    if (!all || !p->room)
-        yk__fail_mem(err, n * each, "the ranks' rooms");
+    yk__capacity *all = yk__calloc(n, each);
+    p->capacity = yk__calloc(n, 2 * sizeof *p->capacity);
+    if (!all || !p->capacity)
+        yk__fail_mem(err, n * each, "the ranks' capacities");
     else if (!yk__group_all_gather(p->exchange->group, &own, sizeof own, all, err))
-        rooms_take(p, all, (double *)(all + n), err);
+        capacities_take(p, all, (double *)(all + n), err);
     yk__free(all);
     return err->status;
 }
 
 void yk__parts_forget(yk__params *p)
 {
-    yk__free(p->room);
-    p->room = NULL;
+    yk__free(p->capacity);
+    p->capacity = NULL;
 }

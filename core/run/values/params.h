@@ -120,7 +120,7 @@ typedef struct yk__params {
     struct yk__power *power;        /* PowerSGD's state; NULL if it begins anew (powersgd.h) */
     bool parts_fixed;               /* the user's parts of slices: no island evens them */
     bool fits_parts;                /* first parts follow the ranks' memory: the same on all ranks */
-    double *room;                   /* [2][ranks] parts that ranks have room for: at first, and by their limits; NULL: not counted */
+    double *capacity;               /* [2][ranks] of ranks, as parts: at first, and by their limits; NULL: not counted */
     bool has_updated;               /* reports say from now on the parts that fit */
     bool expects_moments;           /* the optimizer is known */
     uint32_t expected_moments;
@@ -174,9 +174,9 @@ typedef enum yk__fitting {
     YK__FIT_NONE
 } yk__fitting;
 
-/* Asks all ranks for their rooms, and fails on all of them if no parts fit. Needs the buckets' sizes. Collective. */
+/* Asks all ranks for their capacities, and fails on all of them if no parts fit. Needs the buckets' sizes. Collective. */
 yk_status yk__parts_measure(yk__params *p, yk_error *err);
-/* Caps the ranks' weights by their rooms. work: [2][ranks]. */
+/* Caps the ranks' weights by their capacities. work: [2][ranks]. */
 yk__fitting yk__parts_fit(const yk__params *p, double *weight, double *work);
 void yk__parts_forget(yk__params *p);
 
