@@ -32,6 +32,9 @@ static yk_opt *opt_new(yk_job *job, yk__optim rule, double lr, double decay)
                     .since = yk__clock_seconds()};
     opt->group[0] = (yk__optim_group){1.0, decay};
     job->opt = opt;
+    yk__engine_expect(job->engine, &(yk__opt_layout){.kind = rule.kind,
+                                                     .flags = rule.flags,
+                                                     .momentum = rule.kind == YK_OPT_SGD && rule.beta1 != 0.0});
     return opt;
 }
 

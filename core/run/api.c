@@ -126,6 +126,17 @@ void yk__engine_budget(yk__engine *e, uint64_t bytes)
     e->queue.budget = bytes;
 }
 
+void yk__engine_fit_parts(yk__engine *e)
+{
+    e->params.fits_parts = !e->params.parts_fixed;
+}
+
+void yk__engine_expect(yk__engine *e, const yk__opt_layout *o)
+{
+    e->params.expects_moments = true;
+    e->params.expected_moments = yk__optim_moments(o);
+}
+
 void yk__engine_stop(yk__engine *e)
 {
     yk__island_abort(&e->params.island); /* first: its collectives may wait for other ranks */

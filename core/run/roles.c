@@ -201,6 +201,8 @@ static yk_status change_owners(yk__engine *e, const yk__roles *roles, yk_error *
     yk__exchange *exchange = &e->exchange;
     const bool same = !memcmp(exchange->roles.owns, roles->owns, exchange->world * sizeof roles->owns[0]);
     memcpy(exchange->owns, roles->owns, exchange->world * sizeof *roles->owns);
+    if (e->params.has_updated && !same) /* they follow reports, which know what fits */
+        yk__parts_forget(&e->params);
     if (!e->params.laid_out || same)
         return YK_OK;
     yk__exchange_clear_residual(exchange);

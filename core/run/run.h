@@ -64,6 +64,8 @@ bool yk__engine_is_pulled(const yk__engine *e);
 yk_status yk__engine_leave(yk__engine *e, yk_error *err);
 void yk__engine_free(yk__engine *e);
 bool yk__engine_lost(const yk__engine *e); /* its host device hangs, and may still use memory that it was given; e may be NULL */
+/* The first parts of slices follow the ranks' memory where even ones do not fit. Before the layout; on all ranks. */
+void yk__engine_fit_parts(yk__engine *e);
 /* Sets the bytes of the device that this rank has: plans keep to them if recomputation can. Before the first run. */
 void yk__engine_budget(yk__engine *e, uint64_t bytes);
 
@@ -145,6 +147,8 @@ typedef struct yk__opt_layout {
     const uint32_t *group_of; /* by parameter number */
 } yk__opt_layout;
 
+/* Says the optimizer early, so that a layout knows its memory. group_of is not read. On all ranks. */
+void yk__engine_expect(yk__engine *e, const yk__opt_layout *layout);
 /* Makes memory for the state of this rank's slices. Once, before the first update. */
 yk_status yk__engine_optimizer(yk__engine *e, const yk__opt_layout *layout, yk_error *err);
 

@@ -166,6 +166,7 @@ yk_status yk__updater_run(yk__updater *u, const yk__update *update, yk__updated 
     }
     if (p->values != YK__VALUES_UNPUBLISHED)
         yk__exchange_updating(p->exchange, false);
+    p->has_updated = true;
     *out = done;
     return YK_OK;
 }

@@ -271,7 +271,7 @@ void yk__optim_drop(yk__optim_programs *optim)
     optim->hyper = optim->stats = NULL;
 }
 
-static uint32_t moments_of(const yk__opt_layout *l)
+uint32_t yk__optim_moments(const yk__opt_layout *l)
 {
     return l->kind == YK_OPT_ADAM ? ((l->flags & YK_OPT_AMSGRAD) ? 3 : 2) : l->kind == YK_OPT_SGD && l->momentum;
 }
@@ -281,7 +281,7 @@ yk_status yk__optim_set_layout(yk__optim_programs *optim, const yk__opt_layout *
     const size_t n = optim->params->n_param;
     optim->layout = *layout;
     optim->layout.n_group = layout->n_group ? layout->n_group : 1;
-    optim->params->n_moment = moments_of(layout);
+    optim->params->n_moment = yk__optim_moments(layout);
     optim->group_of = yk__calloc(n + 1, sizeof *optim->group_of);
     if (!optim->group_of)
         return yk__fail_mem(err, n * sizeof *optim->group_of, "an optimizer");

@@ -24,6 +24,7 @@ typedef struct yk__optim_programs {
 } yk__optim_programs;
 
 /* Sets the layout of the programs, once. */
+uint32_t yk__optim_moments(const yk__opt_layout *layout); /* by element */
 yk_status yk__optim_set_layout(yk__optim_programs *optim, const yk__opt_layout *layout, yk_error *err);
 /* The two calls make step_prog and stat_prog if they are missing. */
 yk_status yk__optim_make_step(yk__optim_programs *optim, yk_error *err);

@@ -133,7 +133,8 @@ typedef struct yk_config {
                                 and updates the rank's slices, with the bits of a processor. With shard "params" it has that rank's
                                 parameters, too. "state=host,params=host" needs that stage, and takes frozen parameters to the host, too.
                                 Other ranks stay as they are. NULL, "none": nothing. Equal on all ranks */
-    const char *shard_parts; /* slices of each rank: "speed" (NULL: the same), as measured and what fits, or even with fixed shares;
+    const char *shard_parts; /* slices of each rank: "speed" (NULL: the same), as measured and what fits; with fixed shares even (NULL),
+                                or even unless only other parts fit each rank's memory ("speed");
                                 "equal"; or parts by rank, "1:2:1", of 1 to 1000000. Equal on all ranks. With fixed shares, too, equal
                                 parts give equal bits in all stages, over each transport. A slice that exceeds a rank's memory is an
                                 error */

@@ -235,6 +235,8 @@ static yk_status make_shares(yk_job *job, const rank_info *c, yk__fixed *fixed, 
         most = budget[r].bytes > most ? budget[r].bytes : most;
     for (uint32_t r = 0; r < job->team.world; r++)
         budget[r].limited = budget[r].limited || (budget[r].bytes && budget[r].bytes < SMALL && budget[r].bytes < most / 8);
+    if (!job->team.parts.is_fixed && (!fixed->is_fixed || job->team.parts.is_given)) /* with fixed rows, even parts have promised bits */
+        yk__engine_fit_parts(job->engine);
     if (capped)
         yk__engine_budget(job->engine, budget[job->team.rank].bytes);
     yk__share_new(job, budget, fixed, err);

@@ -197,6 +197,16 @@ yk_status yk__home_choose(yk__params *p, yk__bucket *b, yk_error *err)
     return err->status;
 }
 
+const yk__home *yk__home_expect(const yk__params *p, const yk__bucket *b)
+{
+    const yk__home *home = homes;
+    if (p->first_home && p->first_home->fits(p, b))
+        return p->first_home;
+    while (!home->fits(p, b))
+        home++;
+    return home;
+}
+
 uint64_t yk__home_frozen_bytes(const yk__params *p)
 {
     uint64_t bytes = 0;

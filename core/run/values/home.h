@@ -60,6 +60,8 @@ typedef struct yk__home {
 
 /* Chooses the first row that fits and can be made. */
 yk_status yk__home_choose(struct yk__params *p, struct yk__bucket *b, yk_error *err);
+/* The first row that fits, which is the bucket's home if it can be made. */
+const yk__home *yk__home_expect(const struct yk__params *p, const struct yk__bucket *b);
 void yk__home_leave(struct yk__params *p, struct yk__bucket *b);
 uint64_t yk__home_frozen_bytes(const struct yk__params *p); /* of frozen buckets on the host, beside a device with memory of its own */
 

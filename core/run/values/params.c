@@ -59,6 +59,7 @@ yk_status yk__params_declare_state(yk__params *p, const char *name, yk_dtype dty
 
 void yk__params_free(yk__params *p)
 {
+    yk__parts_forget(p);
     for (size_t i = 0; i < p->n_state; i++) {
         yk__state *s = &p->state[i];
         yk__queue_unbuffer(p->queue, &s->buffer, s->n * yk_dtype_bytes(s->dtype), YK__STATE_BYTES);
@@ -195,10 +196,12 @@ static void weigh_ranks(const yk__params *p, double *weight)
 
 yk_status yk__params_cut(const yk__params *p, yk__bucket *b, yk_error *err)
 {
-    double *weight = yk__malloc(p->exchange->world * sizeof *weight);
+    const size_t bytes = 3 * p->exchange->world * sizeof(double);
+    double *weight = yk__malloc(bytes);
     if (!weight)
-        return yk__fail_mem(err, p->exchange->world * sizeof *weight, "the ranks' parts");
+        return yk__fail_mem(err, bytes, "the ranks' parts");
     weigh_ranks(p, weight);
+    yk__parts_fit(p, weight, weight + p->exchange->world);
     yk__slices_by(&b->layout.slice, b->layout.n, p->exchange->world, weight, err);
     yk__free(weight);
     if (err->status)
@@ -267,7 +270,7 @@ yk_status yk__params_lay_out(yk__params *p, yk_error *err)
     p->layouts++;
     p->summing.elements = largest_piece(p);
     yk__params_choose_way(p); /* there is an island now */
-    if (make_blocks(p, err))
+    if (yk__parts_measure(p, err) || make_blocks(p, err))
         return err->status;
     for (uint32_t i = 0; i < p->n_all_bucket; i++) {
         yk__bucket *b = &p->bucket[i];

@@ -119,6 +119,11 @@ typedef struct yk__params {
     uint32_t power_rank;            /* rank of PowerSGD; 0: gradients are exchanged as they are */
     struct yk__power *power;        /* PowerSGD's state; NULL if it begins anew (powersgd.h) */
     bool parts_fixed;               /* the user's parts of slices: no island evens them */
+    bool fits_parts;                /* first parts follow the ranks' memory: the same on all ranks */
+    double *capacity;               /* [2][ranks] of ranks, as parts: at first, and by their limits; NULL: not counted */
+    bool has_updated;               /* reports say from now on the parts that fit */
+    bool expects_moments;           /* the optimizer is known */
+    uint32_t expected_moments;
     bool offloads;                  /* the job offloads (host_device.h): constant, the same on all ranks */
     bool all_on_host;               /* and a device with memory of its own pulls frozen parameters from the host, too */
     bool scatters;                  /* gradients in slices (slice_sums.h): constant, the same on all ranks of several */
@@ -160,6 +165,20 @@ static inline yk_buffer *yk__bucket_sums(const yk__bucket *b)
 {
     return b->host_grad ? b->host_grad : b->grad;
 }
+
+/* ---- fitted_parts.c: the first parts, by memory ---- */
+
+typedef enum yk__fitting {
+    YK__FIT_ALL,    /* weights stay */
+    YK__FIT_CAPPED, /* a rank has less than its weight; weights are whole numbers */
+    YK__FIT_NONE
+} yk__fitting;
+
+/* Asks all ranks for their capacities, and fails on all of them if no parts fit. Needs the buckets' sizes. Collective. */
+yk_status yk__parts_measure(yk__params *p, yk_error *err);
+/* Caps the ranks' weights by their capacities. work: [2][ranks]. */
+yk__fitting yk__parts_fit(const yk__params *p, double *weight, double *work);
+void yk__parts_forget(yk__params *p);
 
 /* ---- home.c: a bucket's values; the range's elements ---- */
 

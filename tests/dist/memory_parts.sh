@@ -1,0 +1,101 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Slices follow memory: under limits that no even split fits, gradients and parameters in slices train, with the bits of a job without
+# limits that has the same fixed parts. An estimate is the run's bytes. If no parts fit, one error says so. Three hosts (network
+# namespaces) do it, too.
+. "$YOKE_SOURCE/tests/cli/lib.sh"
+need_data fashion-mnist
+small_images "$out/images"
+export YOKE_PLUGINS="cpu,$YOKE_BUILD/tests/dist/.libs/yoke_slow.so" YOKE_SLOW_OWN=1 YOKE_SLOW_FACTORS="1;1;1"
+model="--model mlp --model-config hidden=2000 --data idx:$out/images --global-batch 32 --eval-strategy no --max-grad-norm 0.5"
+two="slow:0! slow:1!"
+a=yk$$a b=yk$$b c=yk$$c switch=yk$$s
+
+train() { # train OUT OPTION...: its last line in OUT.json
+    to=$1
+    shift
+    # shellcheck disable=SC2086
+    "$yoke" train $model --json --overwrite-output-dir --output-dir "$out/$to" "$@" >"$out/$to.json" 2>"$out/$to.err"
+}
+trains() { train "$@" || { cat "$out/$1.err"; return 1; }; }
+parts() { sed -n 's/.*even slices do not fit.*--shard-parts //p' "$out/$1.err"; }
+same() { cmp "$out/$1/model.safetensors" "$out/$2/model.safetensors"; }
+peaks() { # of the file's last line, by rank
+    python3 -c 'import json, sys
+last = json.loads(open(sys.argv[1]).read().splitlines()[-1])
+print([rank["peak_bytes"] for rank in last.get("ranks") or last["shares"]])' "$1"
+}
+
+follows() { # follows TRANSPORT STAGE
+    export YOKE_TRANSPORT="$1"
+    set -- --devices "$two" --shard "$2" --shares equal
+    YOKE_MEMORY_LIMIT=200M,24M train even "$@" --max-steps 4 --shard-parts equal && { echo "even parts fit"; return 1; }
+    grep -q "rank 1 .*memory limit" "$out/even.err" || { cat "$out/even.err"; return 1; }
+    YOKE_MEMORY_LIMIT=200M,24M trains fit "$@" --max-steps 4 --shard-parts speed && [ -n "$(parts fit)" ] &&
+        trains whole --devices "$two" --shares equal --max-steps 4 --shard state --shard-parts "$(parts fit)" && same whole fit || return 1
+    # shellcheck disable=SC2086
+    YOKE_MEMORY_LIMIT=200M,24M "$yoke" estimate-memory $model --json "$@" --shard-parts speed >"$out/plan.json" 2>"$out/plan.err" ||
+        return 1
+    [ "$(peaks "$out/plan.json")" = "$(peaks "$out/fit.json")" ] && [ "$(parts plan)" = "$(parts fit)" ]
+}
+by_speed() { # rows follow speed, and parts reports from the first update on
+    for stage in gradients params; do
+        YOKE_MEMORY_LIMIT=200M,24M trains speed --devices "$two" --max-steps 12 --shard $stage && [ -n "$(parts speed)" ] || return 1
+    done
+}
+fits() { # even slices that fit stay even
+    YOKE_MEMORY_LIMIT=200M,100M trains large --devices "$two" --max-steps 2 --shard params && [ -z "$(parts large)" ]
+}
+nothing() {
+    YOKE_MEMORY_LIMIT=9M,8M train none --devices "$two" --max-steps 2 --shard params && return 1
+    [ "$(grep -c 'no parts of the slices fit: rank 1 (slow:1!) needs [0-9]* bytes with an even part, and its memory limit is 8388608; ' \
+        "$out/none.err")" = 1 ] || { cat "$out/none.err"; return 1; }
+}
+
+messages=local
+[ ! -e "$YOKE_BUILD/.libs/transport_sock.so" ] || messages=sock
+for transport in shm $messages; do
+    ok "gradients, $transport" follows $transport gradients
+    ok "parameters, $transport" follows $transport params
+done
+ok "with rows by speed" by_speed
+ok "even slices that fit stay" fits
+ok "limits that no parts fit" nothing
+
+down() { for host in $a $b $c $switch; do ip netns del "$host"; done 2>/dev/null; }
+up() { # HOST ADDRESS: a namespace at the switch
+    ip netns add "$1" && ip link add yk0 netns "$1" type veth peer name "${1#yk}" netns "$switch" &&
+        ip -n "$switch" link set "${1#yk}" master yk0 up && ip -n "$1" link set lo up && ip -n "$1" addr add "$2/24" dev yk0 &&
+        ip -n "$1" link set yk0 up
+}
+hosts_up() {
+    ip netns add "$switch" && ip -n "$switch" link add yk0 type bridge && ip -n "$switch" link set yk0 up && up "$a" 10.178.0.1 &&
+        up "$b" 10.178.0.2 && up "$c" 10.178.0.3 && ip netns exec "$a" true
+}
+three_hosts() {
+    head -c 32 /dev/urandom >"$out/secret" && chmod 600 "$out/secret"
+    rank=0 pids=
+    for host in $a $b $c; do
+        # shellcheck disable=SC2086
+        ip netns exec "$host" env YOKE_RANK=$rank YOKE_SIZE=3 YOKE_ADDR=10.178.0.1 YOKE_PORT=17719 YOKE_SECRET_FILE="$out/secret" \
+            YOKE_DEVICES="$two slow:2!" YOKE_MEMORY_LIMIT=200M,24M,20M timeout -k 1 150 "$yoke" train $model --max-steps 20 --shard params \
+            --shares equal --shard-parts speed --overwrite-output-dir --output-dir "$out/hosts" >"$out/host$rank.log" \
+            2>"$out/host$rank.err" </dev/null &
+        pids="$pids $!"
+        rank=$((rank + 1))
+    done
+    failed=0
+    for pid in $pids; do wait "$pid" || failed=1; done
+    [ $failed = 0 ] || { cat "$out"/host?.err; return 1; }
+    [ -n "$(parts host0)" ] && trains whole --devices "$two slow:2!" --shares equal --max-steps 20 --shard state \
+        --shard-parts "$(parts host0)" && same whole hosts
+}
+unset YOKE_TRANSPORT
+if [ $messages != sock ] || ! command -v ip >/dev/null; then
+    skip "three hosts" "the sock transport is not built, or ip is not installed"
+elif trap 'down; rm -rf "$out"' EXIT && hosts_up 2>/dev/null; then
+    ok "three hosts" three_hosts
+else
+    skip "three hosts" "network namespaces are forbidden here"
+fi
+plan
