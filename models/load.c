@@ -109,6 +109,7 @@ static void say_head(const yk_model *m, const char *path, int64_t classes)
 /* True if the classifier starts new, because the file's has other classes. */
 static bool head_is_new(const yk_model *m, yk_weights *w, const char *path)
 {
+    const long long now = yk_settings_int(m->settings, "num_labels", 0);
     int64_t classes = 0;
     char there[NAME_SIZE];
     bool found = false;
@@ -120,6 +121,10 @@ static bool head_is_new(const yk_model *m, yk_weights *w, const char *path)
     }
     if (found) /* otherwise it is new anyway */
         say_head(m, path, classes);
+    else if (m->own.classes && yk_is_main(m->job))
+        fprintf(stderr, "yoke: %s: its configuration has num_labels %lld, and the data's labels are %lld names: the classifier has %lld "
+                "classes (--model-config num_labels=%lld keeps the first number)\n", path, (long long)m->own.classes, now, now,
+                (long long)m->own.classes);
     return found && (classes || m->own.head_differs);
 }
 

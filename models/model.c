@@ -162,10 +162,11 @@ static void label_names_copy(yk_model *m, const yk_data *data, uint32_t n)
 int64_t model_classes(yk_model *m, const yk_data *data, int64_t preset)
 {
     const uint32_t n = yk_data_classes(data);
-    int64_t classes;
+    const int64_t own = yk_settings_int(m->settings, "num_labels", 0);
     if (n && yk_data_class_name(data, 0))
         label_names_copy(m, data, n);
-    classes = yk_settings_int(m->settings, "num_labels", n ? n : preset);
+    const int64_t classes = yk_settings_int(m->settings, "num_labels", n ? n : preset);
+    m->own.classes = own != classes ? own : 0;
     model_put_int(m, "num_labels", classes);
     return classes;
 }

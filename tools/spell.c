@@ -132,6 +132,15 @@ const char *yk__spell_mebibytes(const char *given, char *space, size_t size)
     return space;
 }
 
+const char *yk__spell_classes(const char *given, char *space, size_t size)
+{
+    const size_t n = strlen(given);
+    if (!n || n > 9 || strspn(given, "0123456789") != n || strspn(given, "0") == n)
+        return NULL;
+    snprintf(space, size, "num_labels=%s", given);
+    return space;
+}
+
 /* Writes a number, a word, true or false, or null; of a list "5+11+30". */
 static bool write_json(FILE *f, const json_t *v, bool nested)
 {

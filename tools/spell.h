@@ -26,6 +26,7 @@ const char *yk__spell_cpu(const char *given, char *space, size_t size);       /*
 const char *yk__spell_data(const char *given, char *space, size_t size);      /* FILE.csv: csv:FILE.csv */
 const char *yk__spell_percent(const char *given, char *space, size_t size);   /* 10: 0.1 */
 const char *yk__spell_mebibytes(const char *given, char *space, size_t size); /* 25: 26214400 */
+const char *yk__spell_classes(const char *given, char *space, size_t size);   /* 10: num_labels=10 */
 const char *yk__spell_settings(const char *given, char *space, size_t size);  /* a JSON object: key=value,key=value */
 
 #endif

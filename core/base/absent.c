@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Walks up a path to the deepest folder that is there, and looks for the name below it among that folder's entries. */
 #include "core/base/absent.h"
+#include "core/base/limit.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -113,5 +114,5 @@ yk_status yk__fail_open(yk_error *err, const char *path, int why)
     char advice[400] = "";
     if (why == ENOENT)
         absent_advise(path, advice, sizeof advice);
-    return yk__fail(err, s, "%s: cannot be opened: %s%s", path, strerror(why), advice);
+    return yk__fail(err, s, "%s: cannot be opened: %s%s", path, yk__limit_reason(why).text, advice);
 }

@@ -15,6 +15,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -131,6 +132,20 @@ void yk__limit_restore(void)
         return;
     limit.rlim_cur = before;
     setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+yk__limit_text yk__limit_reason(int error)
+{
+    struct rlimit limit = {0, 0};
+    yk__limit_text t;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    if (error == EMFILE)
+        snprintf(t.text, sizeof t.text, "%s: this process may have %llu descriptors: raise the limit (ulimit -n)", strerror(error),
+                 (unsigned long long)limit.rlim_cur);
+    else
+        snprintf(t.text, sizeof t.text, "%s%s", strerror(error),
+                 error == ENFILE ? ": the system has no more descriptors (fs.file-max)" : "");
+    return t;
 }
 
 void yk__limit_explain_descriptors(int error, uint64_t connections, char *text, size_t capacity)

@@ -27,6 +27,11 @@ void yk__limit_hold(yk__limit_held *held);
 void yk__limit_release(const yk__limit_held *held);
 ssize_t yk__limit_write(int fd, const void *data, size_t bytes); /* write() between the two, errno kept */
 void yk__limit_restore(void);  /* restores the old limits in a child before an exec. Async-signal-safe */
+/* strerror(error), for a call that makes descriptors with the limit and the remedy. */
+typedef struct yk__limit_text {
+    char text[160];
+} yk__limit_text;
+yk__limit_text yk__limit_reason(int error);
 /* Text for the error (errno) of a call that makes or polls descriptors: the limit and the remedy; "" for another error. */
 void yk__limit_explain_descriptors(int error, uint64_t connections, char *text, size_t capacity);
 

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/limit.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/control/mirror.h"
@@ -387,7 +388,7 @@ static yk_status agent_fill(yk__agent *agent, const yk__agent_config *config, yk
     if (!agent->via || !agent->heard || !agent->joining || !agent->seen || !agent->poll)
         return yk__fail_mem(err, agent->ranks * sizeof *agent->seen, "the agent of a host");
     if (agent->wake_fd < 0)
-        return yk__fail(err, YK_E_IO, "eventfd: %s", strerror(errno));
+        return yk__fail(err, YK_E_IO, "eventfd: %s", yk__limit_reason(errno).text);
     place_ranks(agent, config);
     agent->head->relayed = agent->links > 0;
     for (uint32_t r = 0; r < agent->ranks; r++)

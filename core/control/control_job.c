@@ -18,6 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/base/limit.h"
 #include "core/base/mem.h"
 
 /* Makes an object that no process can shrink: an access beyond its end would kill the ranks. */
@@ -25,7 +26,7 @@ static yk_status make_object(const yk__control_job *j, const char *name, uint64_
 {
     *fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (*fd < 0)
-        return yk__fail(err, YK_E_IO, "shared memory for %u ranks: memfd_create: %s", j->ranks, strerror(errno));
+        return yk__fail(err, YK_E_IO, "shared memory for %u ranks: memfd_create: %s", j->ranks, yk__limit_reason(errno).text);
     if (ftruncate(*fd, (off_t)bytes))
         return yk__fail(err, YK_E_IO, "shared memory for %u ranks: ftruncate: %s", j->ranks, strerror(errno));
     if (fcntl(*fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL | seals))
@@ -86,7 +87,7 @@ yk_status yk__control_job_pair(yk__control_job *j, uint32_t rank, yk_error *err)
 {
     int fd[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fd))
-        return yk__fail(err, YK_E_IO, "a socket for rank %u: %s", rank, strerror(errno));
+        return yk__fail(err, YK_E_IO, "a socket for rank %u: %s", rank, yk__limit_reason(errno).text);
     j->fd[rank][1] = fd[1];
     return yk__control_job_hand(j, rank, fd[0], err);
 }

@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/limit.h"
 
 #define STEP_MAX_MS 150 /* a longer step was a pause of this process itself */
 #define ASLEEP_MS 300   /* a thread that lives sleeps for YK__CONTROL_BEAT_MS, and then beats: two looks at least find it asleep */
@@ -177,7 +178,7 @@ yk_status yk__control_beat_start(yk__control *c, yk_error *err)
     int e;
     c->wake_fd = eventfd(0, EFD_CLOEXEC);
     if (c->wake_fd < 0)
-        return yk__fail(err, YK_E_IO, "eventfd: %s", strerror(errno));
+        return yk__fail(err, YK_E_IO, "eventfd: %s", yk__limit_reason(errno).text);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     e = pthread_create(&c->beat, NULL, beat_main, c);

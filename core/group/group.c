@@ -26,6 +26,7 @@
 
 #include "core/base/advance.h"
 #include "core/base/clock.h"
+#include "core/base/limit.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
@@ -101,7 +102,7 @@ static yk_status closer_start(yk__group *g, yk_error *err)
         return YK_OK;
     g->closer_fd = eventfd(0, EFD_CLOEXEC);
     if (g->closer_fd < 0)
-        return yk__fail(err, YK_E_IO, "eventfd: %s", strerror(errno));
+        return yk__fail(err, YK_E_IO, "eventfd: %s", yk__limit_reason(errno).text);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     failed = pthread_create(&g->closer, NULL, closer_main, g);

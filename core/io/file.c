@@ -5,7 +5,7 @@
  *
  * Raw bytes pass through one buffer of 64 KiB; zlib unpacks gzip from it, member by member, and a plain file is copied out of it. Each
  * read(2) is an act of the process, and counts as progress when it returns. So a disk that hangs is reported as the reason of a rank that
- * is stuck (core/base/advance.h). Each read of a regular file ends with a look at its stamp (core/io/stamp.h): a caller of
+ * is stuck (core/base/advance.h). Each read of a regular file ends with a check of its watch (core/io/stamp.h): a caller of
  * yk__file_read_exact never comes to the end.
  */
 #include "core/io/file.h"
@@ -30,8 +30,7 @@ struct yk__file {
     const uint8_t *mem; /* memory not yet taken, the caller's */
     size_t mem_left;
     int64_t size; /* bytes of the raw source, -1 if unknown */
-    yk__stamp stamp; /* the file's when it was opened, for a regular one */
-    int stamped;     /* the source is a regular file that was opened by its path */
+    yk__watch *watch; /* NULL unless it is a regular file that was opened by its path */
     uint64_t raw; /* raw bytes taken so far */
     uint64_t offset; /* bytes given to the caller so far, after unpacking */
     uint8_t *buf; /* raw bytes read but not yet used: buf[pos..len) */
@@ -65,7 +64,10 @@ static yk_status raw_read(yk__file *file, void *buf, size_t n, size_t *got, yk_e
                         strerror(errno));
     yk__advance();
     *got = (size_t)r;
-    return file->stamped ? yk__stamp_check(&file->stamp, file->fd, file->path, err) : YK_OK;
+    if (!file->watch)
+        return YK_OK;
+    yk__watch_next(file->watch, buf, *got);
+    return yk__watch_check(file->watch, file->fd, file->path, err);
 }
 
 /* Makes buf[pos..len) non-empty, or sets raw_end. */
@@ -269,8 +271,10 @@ yk_status yk__file_open(const char *path, enum yk__file_mode mode, yk__file **ou
     }
     if (S_ISREG(st.st_mode) && !std) {
         file->size = st.st_size;
-        file->stamp = yk__stamp_of(&st);
-        file->stamped = 1;
+        if (yk__watch_new(&st, &file->watch, err)) {
+            yk__file_close(file);
+            return err->status;
+        }
     }
     return file_begin(file, mode, out, err);
 }
@@ -296,16 +300,22 @@ void yk__file_close(yk__file *file)
         inflateEnd(&file->z);
     if (file->fd >= 0)
         close(file->fd);
+    yk__watch_free(file->watch);
     yk__free(file->buf);
     yk__free(file->path);
     yk__free(file);
 }
 
-yk_status yk__file_fd_copy(const yk__file *file, int *fd, yk__stamp *stamp, yk_error *err)
+yk_status yk__file_fd_copy(const yk__file *file, int *fd, yk__watch **watch, yk_error *err)
 {
-    *stamp = file->stamp;
     *fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
-    return *fd < 0 ? yk__fail(err, YK_E_IO, "%s: %s", file->path, strerror(errno)) : YK_OK;
+    if (*fd < 0)
+        return yk__fail_open(err, file->path, errno);
+    if (yk__watch_copy(file->watch, watch, err)) {
+        close(*fd);
+        return err->status;
+    }
+    return YK_OK;
 }
 
 /* ---- reading ---- */

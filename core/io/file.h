@@ -52,8 +52,8 @@ uint64_t yk__file_offset(const yk__file *file); /* (unpacked) bytes handed out s
 int64_t yk__file_left(const yk__file *file);    /* bytes not yet read, or -1 if unknown (gzip, pipes) */
 uint64_t yk__file_whole(const yk__file *file);  /* bytes of the whole file, 0 if unknown (gzip, pipes) */
 int yk__file_is_gzip(const yk__file *file);
-/* A descriptor of the same open file, which the caller closes, and the file's stamp as of its opening. The file is a regular one that was
- * opened by its path (yk__file_whole). YK_E_IO if no descriptor is left. */
-yk_status yk__file_fd_copy(const yk__file *file, int *fd, yk__stamp *stamp, yk_error *err);
+/* A descriptor of the same open file, which the caller closes, and a copy of the file's watch, which the caller frees. The file is a
+ * regular one that was opened by its path (yk__file_whole). YK_E_IO if no descriptor is left; then there is no watch either. */
+yk_status yk__file_fd_copy(const yk__file *file, int *fd, yk__watch **watch, yk_error *err);
 
 #endif

@@ -30,7 +30,7 @@ struct part {
     int fd; /* -1 for memory */
     const uint8_t *mem; /* the caller's memory in place of a file; NULL if fd is open */
     uint64_t size, data_at; /* bytes of the file; offset of its data */
-    yk__stamp stamp;        /* the file's when it was opened */
+    yk__watch *watch;       /* checksums of what was read; NULL if in memory */
 };
 
 struct yk__safetensors {
@@ -81,6 +81,7 @@ enum { CHUNK = 16 << 20 };
 
 static yk_status part_read(const struct part *part, uint64_t at, void *out, uint64_t n, yk_error *err)
 {
+    const uint64_t from = at;
     uint8_t *to = out;
     if (part->fd < 0) {
         if (n)
@@ -101,7 +102,8 @@ static yk_status part_read(const struct part *part, uint64_t at, void *out, uint
         at += (uint64_t)r;
         n -= (uint64_t)r;
     }
-    return yk__stamp_check(&part->stamp, part->fd, part->path, err);
+    yk__watch_place(part->watch, from, out, (size_t)(at - from));
+    return yk__watch_check(part->watch, part->fd, part->path, err);
 }
 
 /* O_NONBLOCK: opening a FIFO would wait for a writer, before the check for a regular file refuses it. */
@@ -117,8 +119,7 @@ static yk_status part_open(struct part *part, const char *path, yk_error *err)
     if (!S_ISREG(st.st_mode))
         return yk__fail(err, YK_E_ARG, "%s: expected a regular file", path);
     part->size = (uint64_t)st.st_size;
-    part->stamp = yk__stamp_of(&st);
-    return YK_OK;
+    return yk__watch_new(&st, &part->watch, err);
 }
 
 /* ---- the header ---- */
@@ -565,6 +566,7 @@ void yk__safetensors_close(yk__safetensors *tensors)
     for (int i = 0; i < tensors->n_parts; i++) {
         if (tensors->parts[i].fd >= 0)
             close(tensors->parts[i].fd);
+        yk__watch_free(tensors->parts[i].watch);
         yk__free(tensors->parts[i].path);
     }
     json_decref(tensors->meta);

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/limit.h"
 #include "core/base/log.h"
 #include "core/base/option.h"
 #include "core/device/device.h"
@@ -48,7 +49,7 @@ yk_status yk__asking_start(yk__asking *a, int (*run)(void *arg, int fd), void *a
     const pid_t parent = getpid();
     int fd[2];
     if (pipe2(fd, O_CLOEXEC))
-        return yk__fail(err, YK_E_IO, "asking plugins: pipe: %s", strerror(errno));
+        return yk__fail(err, YK_E_IO, "asking plugins: pipe: %s", yk__limit_reason(errno).text);
     *a = (yk__asking){.fd = fd[0]};
     a->asked = mmap(NULL, YK__ASKED, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (a->asked == MAP_FAILED) {

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/limit.h"
 #include "core/base/mem.h"
 #include "core/base/number.h"
 #include "core/base/option.h"
@@ -185,7 +186,7 @@ static yk_status secret_store(part *own, int *fd, yk_error *err)
 {
     *fd = memfd_create("yoke-secret", MFD_CLOEXEC);
     if (*fd < 0 || fchmod(*fd, 0400) || !yk__write_all(*fd, own->secret, sizeof own->secret))
-        return yk__fail(err, YK_E_IO, "the job's secret: %s", strerror(errno));
+        return yk__fail(err, YK_E_IO, "the job's secret: %s", yk__limit_reason(errno).text);
     explicit_bzero(own->secret, sizeof own->secret);
     return YK_OK;
 }

@@ -170,7 +170,7 @@ static yk_status descriptors_open(yk__peer *peer, int *fd, yk_error *err)
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
-        return yk__fail(err, YK_E_IO, "a socket for host %s: %s", peer->name, strerror(errno));
+        return yk__fail(err, YK_E_IO, "a socket for host %s: %s", peer->name, yk__limit_reason(errno).text);
     peer->in = pair[0];
     fd[0] = pair[1];
     if (yk__lines_open(&peer->out, &fd[1], err) || yk__lines_open(&peer->err, &fd[2], err))

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/limit.h"
 #include "core/base/mem.h"
 
 #define ROUNDS 16 /* reads in one call: other descriptors need service too */
@@ -23,7 +24,7 @@ yk_status yk__lines_open(yk__lines *lines, int *writer, yk_error *err)
     int fd[2];
     *lines = (yk__lines){.fd = -1};
     if (pipe2(fd, O_CLOEXEC))
-        return yk__fail(err, YK_E_IO, "a pipe for a rank's output: %s", strerror(errno));
+        return yk__fail(err, YK_E_IO, "a pipe for a rank's output: %s", yk__limit_reason(errno).text);
     fcntl(fd[0], F_SETFL, O_NONBLOCK);
     lines->fd = fd[0];
     *writer = fd[1];

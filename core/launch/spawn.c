@@ -239,7 +239,7 @@ static yk_status fork_rank(yk__launcher *launcher, uint32_t rank, char **env, co
     pid_t pid;
     int report[2], e;
     if (pipe2(report, O_CLOEXEC))
-        return yk__fail(err, YK_E_IO, "starting rank %u: pipe: %s", rank_number(launcher, rank), strerror(errno));
+        return yk__fail(err, YK_E_IO, "starting rank %u: pipe: %s", rank_number(launcher, rank), yk__limit_reason(errno).text);
     pid = fork();
     if (pid == 0)
         become_rank(launcher, rank, env, parent, output, report[1]);

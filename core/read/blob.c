@@ -4,7 +4,7 @@
  * it into memory.
  *
  * At most OPEN_FILES blobs of a process keep their descriptor. Further blobs open the file for every read, so that a data set of thousands
- * of files does not run into the limit of descriptors. Each read ends with a look at the file's stamp (core/io/stamp.h), as headers and
+ * of files does not run into the limit of descriptors. Each read ends with a check of the file's watch (core/io/stamp.h), as headers and
  * labels were read before: a file that somebody replaces or writes to would give bytes of two files.
  */
 #include "core/read/blob.h"
@@ -28,7 +28,7 @@ struct yk__blob {
     char *path;
     uint64_t bytes; /* as of opening; reads end there */
     char *memory;   /* all of the bytes; NULL if they stay on disk */
-    yk__stamp stamp; /* the file's when it was opened, if it is on disk */
+    yk__watch *watch; /* the file's, if it is on disk */
     int fd;         /* kept open; -1 if in memory, or if each read opens the path */
 };
 
@@ -72,7 +72,7 @@ static yk_status blob_on_disk(const yk__file *file, yk__blob **out, yk_error *er
     if (blob_new(yk__file_path(file), &blob, err))
         return err->status;
     blob->bytes = yk__file_whole(file);
-    if (yk__file_fd_copy(file, &fd, &blob->stamp, err)) {
+    if (yk__file_fd_copy(file, &fd, &blob->watch, err)) {
         yk__blob_close(blob);
         return err->status;
     }
@@ -129,6 +129,7 @@ void yk__blob_close(yk__blob *blob)
         close(blob->fd);
         atomic_fetch_sub(&open_files, 1);
     }
+    yk__watch_free(blob->watch);
     yk__free(blob->memory);
     yk__free(blob->path);
     yk__free(blob);
@@ -168,7 +169,8 @@ static yk_status fd_read(const yk__blob *blob, int fd, uint64_t at, char *to, si
         yk__advance();
         have += (size_t)got;
     }
-    return yk__stamp_check(&blob->stamp, fd, blob->path, err);
+    yk__watch_place(blob->watch, at, to, n);
+    return yk__watch_check(blob->watch, fd, blob->path, err);
 }
 
 yk_status yk__blob_read(const yk__blob *blob, uint64_t at, void *to, size_t n, yk_error *err)

@@ -149,6 +149,8 @@ later() { # what has a meaning and is not built says so, by whatever name it cam
             "no_shard offload" && refused "--offload params=host: each device has all parameters" $small --offload params=host &&
         refused "--parallel tensor=2: not built yet" $small --parallel data,tensor=2 &&
         refused "tp_size: tensor parallel is not built yet" $small --parallelism_config '{"tp_size": 2}' &&
+        refused "load_from_fp32_weights: masters are loaded in f32" $small --deepspeed \
+            '{"train_micro_batch_size_per_gpu": 4, "zero_optimization": {"load_from_fp32_weights": false}}' &&
         refused "split_batches: --global-batch is of all ranks" $small --accelerator_config '{"split_batches": true}' &&
         refused "--shard zero4: expected state, gradients or params: did you mean" $small --shard zero4 &&
         refused "--shard-unit has no effect with --shard state" $small --shard-unit all &&

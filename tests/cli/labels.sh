@@ -201,6 +201,32 @@ P
     done
 }
 ok "classifiers of images" head_of_images
+headless() { # 3 classes in config.json, no classifier, and labels of 2 names: a line says so, and an option keeps the 3
+    rm -rf "$out/bare" && cp -r "$out/m" "$out/bare" && python3 - "$out/bare" <<'P' || return 1
+import json, struct, sys
+config = json.load(open(sys.argv[1] + "/config.json"))
+config = {k: v for k, v in config.items() if k not in ("id2label", "label2id")} | {"num_labels": 3}
+json.dump(config, open(sys.argv[1] + "/config.json", "w"))
+file = open(sys.argv[1] + "/model.safetensors", "rb").read()
+n = struct.unpack("<Q", file[:8])[0]
+header, data = json.loads(file[8:8 + n]), b""
+for name in [k for k in header if k.startswith("classifier.")]:
+    del header[name]
+for tensor in [t for k, t in header.items() if k != "__metadata__"]:
+    begin, end = tensor["data_offsets"]
+    tensor["data_offsets"] = [len(data), len(data) + end - begin]
+    data += file[8 + n + begin:8 + n + end]
+header = json.dumps(header).encode()
+open(sys.argv[1] + "/model.safetensors", "wb").write(struct.pack("<Q", len(header)) + header + data)
+P
+    set -- train "$out/yes.csv" --from "$out/bare" --max-steps 1 --global-batch 2 --eval-strategy no --overwrite-output-dir \
+        --output-dir "$out/head"
+    said="has num_labels 3, and the data's labels are 2 names: the classifier has 2"
+    bert "$@" 2>"$out/err" >"$out/json" && [ "$(grep -c "$said" "$out/err")" = 1 ] && grep -q '"num_labels": 2' "$out/head/config.json" &&
+        bert "$@" --num_classes 3 2>"$out/err" >"$out/json" && ! grep -q "$said" "$out/err" &&
+        grep -q '"num_labels": 3' "$out/head/config.json" || { cat "$out/err"; return 1; }
+}
+ok "another number of classes without a classifier is said" headless
 ok "a language model has none" refused "model gpt2 has no classifier" "$yoke" train --from "$out/text" --new-head --data "text:$out/a.txt" \
     --max-steps 1 --output-dir "$out/z" --json
 ok "without a model to start from it has no effect" refused "new-head has no effect without --from" bert train "$out/yes.csv" --model bert \

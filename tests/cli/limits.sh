@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# A file size limit, no /proc, a recorded machine that cannot be read, plugins in folders that others can write.
+# A file size limit, few descriptors, no /proc, a recorded machine that cannot be read, plugins in folders that others can write.
 . "$YOKE_SOURCE/tests/cli/made.sh"
 hidden=64
-plan 8
+plan 9
 
 YOKE_DEVICES=cpu:0 train sh -c 'ulimit -f 2; exec "$@"' x
 [ $code -eq 1 ] && grep -q "File too large" "$tmp/err"
@@ -12,6 +12,19 @@ check "a file size limit is an error of the write"
 YOKE_DEVICES="cpu:0 cpu:0" train sh -c 'ulimit -f 2; exec "$@"' x
 [ $code -eq 1 ] && grep -q "File too large" "$tmp/err"
 check "with two ranks too"
+
+few() { # few N COMMAND...: it ends well, or names the remedy
+    limit=$1
+    shift
+    YOKE_DEVICES=cpu:0 sh -c 'exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; ulimit -n "$1"; shift; exec "$@"' x \
+        "$limit" "$yoke" "$@" >"$tmp/out" 2>"$tmp/err"
+    code=$?
+    [ "$code" = 0 ] || { grep -q "Too many open files: this process may have $limit descriptors: raise the limit (ulimit -n)" "$tmp/err" &&
+        refused=$((refused + 1)); } || { echo "# $limit $*: $code"; sed 's/^/# /' "$tmp/err"; return 1; }
+}
+refused=0
+few 4 info && few 5 info && few 4 plan --model mlp --global-batch 8 && few 5 plan --model mlp --global-batch 8 && [ $refused -ge 2 ]
+check "too few descriptors are an error with a remedy"
 
 echo garbage >"$tmp/machine.xml"
 HWLOC_THISSYSTEM=1 HWLOC_XMLFILE=$tmp/machine.xml YOKE_DEVICES=cpu:0 train env

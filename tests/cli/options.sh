@@ -112,6 +112,15 @@ same_names() { # names of other programs give the same bits as ours, and a line 
 ok "names of other programs" same_names
 ok "rows are not left in their order" refuses "--no-shuffle: expected shuffled rows, as there is no other order" train --no-shuffle
 ok "nor by a value" refuses "--shuffle: expected shuffled rows" train --shuffle false
+ok "batch norms have no moments of one rank" refuses "--sync-bn: expected the moments of all ranks' rows" train --sync-bn no
+ok "line breaks are not left out" refuses "--no_keep_linebreaks: expected line breaks kept" eval --no_keep_linebreaks
+ok "a classifier's width is a number" refuses "--num-classes 0: expected a whole number above 0" train --num-classes 0
+wide() { # as in timm, of any width that the data fit
+    # shellcheck disable=SC2086
+    hash_of --max-steps 1 --num-classes 12 && "$yoke" train $base --max-steps 1 --num-classes 9 >/dev/null 2>"$out/err"
+    [ $? = 2 ] && grep -qF "10 classes, but model mlp has 9 (num_labels)" "$out/err" || { cat "$out/err"; return 1; }
+}
+ok "a classifier's width is the one that is given" wide
 split_rows() { # --eval-split keeps a quarter of the rows, rounded up, others by another seed, and a .csv needs no kind
     { echo text,label; seq 1 30 | awk '{print "a text " $1 "," $1 % 2}'; } >"$out/rows.csv"
     for seed in 42 43; do

@@ -162,6 +162,12 @@ settings_place settings_of(const yk__tree *node)
 /* True if the value requests nothing. */
 static bool is_off(const yk__tree *node, const char *off)
 {
+    if (node->kind == YK__TREE_LIST) {
+        const yk__tree *c = node->child;
+        while (c && is_off(c, off))
+            c = c->next;
+        return !c;
+    }
     if (node->kind != YK__TREE_TEXT) {
         const yk__tree *enabled = yk__tree_get(node, "enabled");
         return !node->child || (enabled && enabled->kind == YK__TREE_TEXT && yk__cli_truth(enabled->text) == 0);

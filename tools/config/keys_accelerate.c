@@ -44,11 +44,13 @@ static const settings_key keys[] = {
     {"mpirun_config.mpirun_hostfile", SETTINGS_TEXT, SETTINGS_MAPPED, NULL, NULL, NULL, "yoke launch --hostfile"},
     {"mpirun_config.mpirun_ccl", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, MEETING},
     {"fp8_config", SETTINGS_MAP, SETTINGS_MAPPED, NULL, NULL, NULL, NULL},
-    {"fp8_config.backend|opt_level|optimization_level|amax_history_len|amax_compute_algo|amax_compute_algorithm|interval|margin|"
+    {"fp8_config.backend|opt_level|optimization_level|amax_history_len|amax_compute_algo|amax_compute_algorithm|interval|"
      "use_autocast_during_eval|use_during_eval|enable_fsdp_float8_all_gather|pad_inner_dim",
      SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, FIXED_FP8},
     {"fp8_config.fp8_format", SETTINGS_WORD, SETTINGS_HONOURED, "E4M3|HYBRID", NULL, NULL, FIXED_FP8},
-    {"fp8_config.override_linear_precision", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, FIXED_FP8},
+    {"fp8_config.margin", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "0.0", NULL, "scales of fp8 have no margin: expected 0"},
+    {"fp8_config.override_linear_precision", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "(false, false, false)", NULL,
+     "all three products of a layer are in fp8: expected false three times"},
     {"deepspeed_config|fsdp_config|megatron_lm_config|parallelism_config", SETTINGS_ANY, SETTINGS_MAPPED, NULL, NULL, NULL,
      "by distributed_type"},
     {"ec2_instance_type|iam_role_name|base_job_name|profile|region|image_uri|py_version|pytorch_version|transformers_version|"

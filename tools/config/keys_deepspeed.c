@@ -117,15 +117,17 @@ static const settings_key keys[] = {
      "gather_16bit_weights_on_model_save|stage3_gather_fp16_weights_on_model_save",
      SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, "a saved model is whole"},
     {"zero_optimization.overlap_comm|contiguous_gradients|reduce_scatter|allgather_partitions|round_robin_gradients|sub_group_size|"
-     "use_multi_rank_bucket_allreduce|ignore_unused_parameters|memory_efficient_linear|elastic_checkpoint|load_from_fp32_weights|"
-     "legacy_stage1|grad_hooks|use_all_reduce_for_fetch_params|stage3_use_all_reduce_for_fetch_params|log_trace_cache_warnings",
+     "use_multi_rank_bucket_allreduce|ignore_unused_parameters|memory_efficient_linear|elastic_checkpoint|legacy_stage1|grad_hooks|"
+     "use_all_reduce_for_fetch_params|stage3_use_all_reduce_for_fetch_params|log_trace_cache_warnings",
      SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, ALWAYS},
     {"zero_optimization.zero_hpz_partition_size", SETTINGS_INT, SETTINGS_MAPPED, "1 65536", NULL, NULL, "above 1: --shard-within host"},
     {"zero_optimization.mics_shard_size|mics_hierarchical_params_gather", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "-1|1", NULL,
      "slices are over all ranks or one host's: --shard-within host"},
     {"zero_optimization.zero_quantized_gradients", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL,
      "YOKE_WIRE=int8, with error feedback"},
-    {"zero_optimization.zeropp_loco_param", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, "YOKE_WIRE=int8 feeds errors back"},
+    {"zero_optimization.load_from_fp32_weights", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "true", NULL, "masters are loaded in f32"},
+    {"zero_optimization.zeropp_loco_param", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL,
+     "YOKE_WIRE=int8 feeds errors back whole, in each step"},
     {"zero_optimization.zero_quantized_weights", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "ranks would compute with unequal bits"},
     {"zero_optimization.zero_quantized_nontrainable_weights", SETTINGS_ANY, SETTINGS_LATER, NULL, NULL, NULL,
      "quantized frozen weights are not built yet"},

@@ -32,6 +32,7 @@ int child_run(char **argv, const char *errors, char *out, size_t size)
     pid = fork();
     if (pid == 0)
         child_exec(argv, errors, pipes);
+    const int error = pid < 0 ? errno : 0;
     close(pipes[1]);
     while (pid > 0 && used < size - 1 && ((n = read(pipes[0], out + used, size - 1 - used)) > 0 || (n < 0 && errno == EINTR)))
         used += n > 0 ? (size_t)n : 0;
@@ -40,6 +41,7 @@ int child_run(char **argv, const char *errors, char *out, size_t size)
     while (pid > 0 && waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
             return -1;
+    errno = error;
     return pid > 0 && used < size - 1 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 

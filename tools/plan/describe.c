@@ -4,12 +4,14 @@
 
 #include "tools/plan/describe.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/base/hash.h"
+#include "core/base/limit.h"
 #include "core/base/mem.h"
 #include "core/device/device.h"
 #include "tools/plan/child.h"
@@ -36,10 +38,12 @@ static const struct {
 };
 enum { PROBES = sizeof probes / sizeof probes[0], PROBE_STEP = 0, PROBE_UPDATE = 2, PROBE_MIX = 8 };
 
-/* The last line of a child's standard error. */
-static void read_reason(const char *path, yk_error *err)
+/* The last line of a child's standard error. error: errno of a child that did not start; 0 if it did. */
+static void read_reason(const char *path, int error, yk_error *err)
 {
-    char line[400], last[400] = "no message";
+    char line[400], last[400] = "it ended without a message";
+    if (error)
+        snprintf(last, sizeof last, "a process for a part of the plan: %s", yk__limit_reason(error).text);
     FILE *f = fopen(path, "re");
     while (f && fgets(line, sizeof line, f))
         if (line[strspn(line, " \n")])
@@ -53,12 +57,14 @@ static void read_reason(const char *path, yk_error *err)
 json_t *describe_run(char **argv, yk_error *err)
 {
     char path[] = "/tmp/yoke-plan-XXXXXX", *out = yk__malloc(OUTPUT);
-    const int fd = mkstemp(path), code = out && fd >= 0 ? child_run(argv, path, out, OUTPUT) : -1;
+    const int fd = mkstemp(path);
+    errno = 0;
+    const int code = out && fd >= 0 ? child_run(argv, path, out, OUTPUT) : -1, error = code < 0 ? errno : 0;
     json_t *o = code == 0 ? json_loads(out, 0, NULL) : NULL;
     if (!out || fd < 0)
         yk__fail(err, YK_E_IO, "no temporary file in /tmp, or no memory, for the output of yoke %s", argv[1]);
     else if (!o)
-        read_reason(path, err);
+        read_reason(path, error, err);
     if (fd >= 0) {
         close(fd);
         unlink(path);

@@ -36,14 +36,15 @@
         {"line-by-line", NULL, NULL, NULL, NULL, "a .txt file is read as lines:FILE by it, other data have one text a row"},     \
         {"pad-to-max-length", NULL, NULL, NULL, NULL, "rows are padded to the longest of a batch, and padding counts nowhere"},  \
         {"use-fast-tokenizer|use-slow-tokenizer", NULL, NULL, NULL, NULL, "there is one tokenizer, whose ids are transformers'"}, \
-        {"overwrite-cache|keep-linebreaks|low-cpu-mem-usage", NULL, NULL, NULL, NULL, "files are read whole, and nothing is cached"}, \
+        {"overwrite-cache|low-cpu-mem-usage", NULL, NULL, NULL, NULL, "files are read whole, and nothing is cached"},           \
+        {"keep-linebreaks", NULL, NULL, NULL, "line breaks kept, as there is no other way", "a text has its line breaks as tokens"}, \
         {"preprocessing-num-workers", "N", NULL, NULL, NULL, "text becomes ids as it is read"},                                  \
         {"dataloader-num-workers|dataloader-prefetch-factor|dataloader-multiprocessing-context", "N", NULL, NULL, NULL,          \
          "each rank prefetches by a thread of its own"},                                                                         \
         {"num-workers|workers|j", "N", NULL, NULL, NULL, "each rank prefetches by a thread of its own"},                     \
         {"dataloader-pin-memory|dataloader-persistent-workers|dataloader-in-order|pin-memory|pin-mem", NULL, NULL, NULL, NULL, \
          "each rank prefetches by a thread of its own"},                                                                         \
-        {"num-classes", "N", NULL, NULL, NULL, "a classifier has the classes of the data, or of --from"},                    \
+        {"num-classes", "N", "model-config", yk__spell_classes, "a whole number above 0", "is num_labels of --model-config"},    \
         {"eval-accumulation-steps", "N", NULL, NULL, NULL, "sums alone are kept of an evaluation batch"},                        \
         {"eval-do-concat-batches|eval-use-gather-object|batch-eval-metrics", NULL, NULL, NULL, NULL,                             \
          "sums alone are kept of an evaluation batch"}
@@ -85,7 +86,8 @@
         {"ddp-timeout", "SECONDS", NULL, NULL, NULL, "a rank that does nothing is found by YOKE_STUCK_MS"},                      \
         {"ddp-bucket-cap-mb|bucket-cap-mb", "N", "bucket-bytes", yk__spell_mebibytes, "a number of MiB above 0", NULL}, \
         {"ddp-find-unused-parameters", NULL, NULL, NULL, NULL, "a parameter that a step does not use rests"},                    \
-        {"sync-bn|sync-batchnorm", NULL, NULL, NULL, NULL, "a batch norm has the moments of all ranks' rows"},               \
+        {"sync-bn|sync-batchnorm", NULL, NULL, NULL, "the moments of all ranks' rows, as there are no other ones",               \
+         "a batch norm has the moments of all ranks' rows"},                                                                 \
         {"ddp-broadcast-buffers|ddp-static-graph", NULL, NULL, NULL, NULL, "the ranks' steps are compared and planned as they are"}, \
         {"with-tracking", NULL, NULL, NULL, NULL, "--report-to chooses the reports, and --log their file"},                          \
         {"max-samples", "N", "max-train-samples", NULL, NULL, NULL},                                                             \

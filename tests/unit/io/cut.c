@@ -184,38 +184,106 @@ START_TEST(a_file_is_opened_once)
 }
 END_TEST
 
-/* All ways of reading a file end with its stamp: rows by place, a whole text, tensors. */
-START_TEST(a_file_that_is_written_to_is_an_error)
-{
-    static const char header[] = "{\"a\":{\"dtype\":\"U8\",\"shape\":[9000],\"data_offsets\":[0,9000]}}";
-    char path[] = "/tmp/yoke-cut-XXXXXX", *rest, got[100];
-    static uint8_t tensor[8 + sizeof header - 1 + 9000] = {sizeof header - 1};
+#define CUT_HEADER "{\"a\":{\"dtype\":\"U8\",\"shape\":[400000],\"data_offsets\":[0,400000]}}"
+#define CUT_BYTES (8 + sizeof CUT_HEADER - 1 + 400000)
+
+/* Three readers of a file: rows by place, a whole text, tensors. Each has read a part; `row` lies behind what opening reads. */
+typedef struct readers {
+    char path[32];
+    int fd;
     yk__blob *blob;
     yk__file *file;
     yk__safetensors *tensors;
+    yk_error err;
+} readers;
+
+static const uint64_t row = 200000;
+
+static void readers_open(readers *r)
+{
+    static uint8_t bytes[CUT_BYTES] = {sizeof CUT_HEADER - 1};
+    char got[100];
+    *r = (readers){.path = "/tmp/yoke-cut-XXXXXX", .err = YK_ERROR_INIT};
+    memcpy(bytes + 8, CUT_HEADER, sizeof CUT_HEADER - 1);
+    r->fd = mkstemp(r->path);
+    ck_assert_int_eq(write(r->fd, bytes, sizeof bytes), sizeof bytes);
+    ck_assert_msg(!yk__blob_open(r->path, &r->blob, &r->err) && !yk__file_open(r->path, YK__FILE_PLAIN, &r->file, &r->err) &&
+                  !yk__safetensors_open(r->path, &r->tensors, &r->err), "%s", r->err.text);
+    ck_assert(!yk__blob_read(r->blob, row, got, 100, &r->err));
+    ck_assert(!yk__safetensors_load(r->tensors, yk__safetensors_at(r->tensors, 0), row, 100, got, &r->err));
+}
+
+/* Reads on by reader i. */
+static yk_status readers_go(readers *r, int i)
+{
+    char got[100], *rest = NULL;
     size_t n;
-    yk_error err = YK_ERROR_INIT;
-    const struct timespec later[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
-    memcpy(tensor + 8, header, sizeof header - 1);
-    const int fd = mkstemp(path);
-    ck_assert_int_eq(write(fd, tensor, sizeof tensor), sizeof tensor);
-    ck_assert_msg(!yk__blob_open(path, &blob, &err) && !yk__file_open(path, YK__FILE_PLAIN, &file, &err) &&
-                  !yk__safetensors_open(path, &tensors, &err), "%s", err.text);
-    ck_assert(!yk__blob_read(blob, 0, got, 100, &err) && !yk__safetensors_load(tensors, yk__safetensors_at(tensors, 0), 0, 100, got, &err));
-    ck_assert_int_eq(futimens(fd, later), 0); /* as a write of the same length does; a clock's tick may be longer than this test */
-    for (int i = 0; i < 3; i++) {
-        err = (yk_error)YK_ERROR_INIT;
-        const yk_status s = i == 0   ? yk__blob_read(blob, 0, got, 100, &err)
-                            : i == 1 ? yk__file_read_rest(file, 1 << 20, &rest, &n, &err)
-                                     : yk__safetensors_load(tensors, yk__safetensors_at(tensors, 0), 0, 100, got, &err);
-        ck_assert_msg(s == YK_E_IO && strstr(err.text, path) && strstr(err.text, "was written to after it was opened"), "%d: %s", i,
-                      err.text);
-    }
-    yk__safetensors_close(tensors);
-    yk__file_close(file);
-    yk__blob_close(blob);
-    close(fd);
-    unlink(path);
+    r->err = (yk_error)YK_ERROR_INIT;
+    const yk_status s = i == 0   ? yk__blob_read(r->blob, row + 1000, got, 100, &r->err)
+                        : i == 1 ? yk__file_read_rest(r->file, 1 << 20, &rest, &n, &r->err)
+                                 : yk__safetensors_load(r->tensors, yk__safetensors_at(r->tensors, 0), row + 1000, 100, got, &r->err);
+    yk__free(rest);
+    return s;
+}
+
+static void readers_close(readers *r)
+{
+    yk__safetensors_close(r->tensors);
+    yk__file_close(r->file);
+    yk__blob_close(r->blob);
+    close(r->fd);
+    unlink(r->path);
+}
+
+/* A clock's tick may be longer than this test. */
+static void file_age(int fd, int s)
+{
+    const struct timespec at[2] = {{.tv_sec = 1000000000 + s}, {.tv_sec = 1000000000 + s}};
+    ck_assert_int_eq(futimens(fd, at), 0);
+}
+
+/* Byte 9 was read by opening; the bytes of a row by that row's reader alone. */
+START_TEST(a_file_that_is_written_to_is_an_error)
+{
+    static const struct {
+        uint64_t at;
+        int readers; /* that have read it: a bit each */
+    } changes[] = {{9, 7}, {row + 50, 1}, {8 + sizeof CUT_HEADER - 1 + row + 50, 4}};
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < 3; i++) {
+            readers r;
+            if (!(changes[k].readers >> i & 1))
+                continue;
+            readers_open(&r);
+            ck_assert_int_eq(pwrite(r.fd, "!", 1, (off_t)changes[k].at), 1);
+            file_age(r.fd, 0);
+            const yk_status s = readers_go(&r, i);
+            ck_assert_msg(s == YK_E_IO && strstr(r.err.text, r.path) && strstr(r.err.text, "was written to after it was opened"),
+                          "byte %d, reader %d: %s", (int)changes[k].at, i, r.err.text);
+            readers_close(&r);
+        }
+}
+END_TEST
+
+/* touch twice, chmod, a hard link, and the same bytes written again, from before the line to behind it. */
+START_TEST(a_file_that_is_touched_is_read_on)
+{
+    char other[40];
+    readers r;
+    readers_open(&r);
+    file_age(r.fd, 0);
+    snprintf(other, sizeof other, "%s.2", r.path);
+    ck_assert(!fchmod(r.fd, 0400) && !link(r.path, other) && !unlink(other));
+    for (int i = 0; i < 3; i++)
+        ck_assert_msg(!readers_go(&r, i), "%d: %s", i, r.err.text);
+    ck_assert_int_eq(pwrite(r.fd, "{", 1, 8), 1);
+    file_age(r.fd, 1);
+    for (int i = 0; i < 3; i++)
+        ck_assert_msg(!readers_go(&r, i), "%d: %s", i, r.err.text);
+    ck_assert_int_eq(pwrite(r.fd, "!", 1, 8), 1); /* still watched */
+    file_age(r.fd, 2);
+    ck_assert(readers_go(&r, 0) == YK_E_IO && readers_go(&r, 2) == YK_E_IO);
+    readers_close(&r);
 }
 END_TEST
 
@@ -227,11 +295,11 @@ START_TEST(a_part_of_a_file_that_is_written_to_is_an_error)
     yk__file *file;
     void *part = NULL;
     yk_error err = YK_ERROR_INIT;
-    const struct timespec later[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
     const int fd = mkstemp(path);
     ck_assert_int_eq(write(fd, bytes, sizeof bytes), sizeof bytes);
     ck_assert_msg(!yk__file_open(path, YK__FILE_PLAIN, &file, &err), "%s", err.text);
-    ck_assert_int_eq(futimens(fd, later), 0);
+    ck_assert_int_eq(pwrite(fd, "!", 1, 7), 1);
+    file_age(fd, 0);
     ck_assert_int_eq(yk__file_read_exact(file, sizeof bytes, "bytes", &part, &err), YK_E_IO);
     ck_assert_msg(strstr(err.text, "was written to after it was opened") != NULL, "%s", err.text);
     yk__file_close(file);
@@ -273,6 +341,7 @@ int main(void)
     tcase_add_test(t, a_size_beyond_all_bounds_is_refused_by_its_value);
     tcase_add_test(t, a_file_is_opened_once);
     tcase_add_test(t, a_file_that_is_written_to_is_an_error);
+    tcase_add_test(t, a_file_that_is_touched_is_read_on);
     tcase_add_test(t, a_part_of_a_file_that_is_written_to_is_an_error);
     tcase_add_test(t, units_of_types_are_the_parts_that_have_an_order);
     return suite_run("cut", t);
