@@ -109,15 +109,20 @@ yk_status yk__hosts_parse(const char *text, yk__hosts *hosts, yk_error *err)
 
 /* ---- Files ------------------------------------------------------------------------------------------------------- */
 
-/* Rewrites "a slots=2" to "a:2" in place, and "a slots=2 type=cpu" to "a:2=cpu/2"; type=gpu changes nothing. Other lines stay. The
- * caller's line has space for the longer text. */
+/* Rewrites "a slots=2" to "a:2" in place, "a slots=2 type=cpu" to "a:2=cpu/2", and "::1 slots=2" to "[::1]:2"; type=gpu changes nothing.
+ * Other lines stay. The caller's line has space for the longer text. */
 static void line_rewrite(char *line)
 {
-    const size_t name = strcspn(line, " \t");
+    size_t name = strcspn(line, " \t"), n;
     const char *slots = line + name + strspn(line + name, " \t"), *type;
-    size_t n;
     if (strncmp(slots, "slots=", 6))
         return;
+    if (*line != '[' && memchr(line, ':', name)) { /* an address; the brackets take the place of "sl" */
+        memmove(line + 1, line, name);
+        line[0] = '[';
+        line[name + 1] = ']';
+        name += 2;
+    }
     line[name] = ':';
     memmove(line + name + 1, slots + 6, strlen(slots + 6) + 1);
     n = strcspn(line, " \t");

@@ -167,6 +167,14 @@ ok "launch --nproc_per_node, --num_machines 1 and --cpu" counted 3 --nproc_per_n
 ok "launch --nproc_per_node gpu is a rank for each device" counted 1 --nproc_per_node=gpu
 printf 'localhost slots=2\n' >"$out/hosts"
 ok "launch: localhost is this host" counted 2 --hostfile "$out/hosts"
+own_name() { # as mpirun's files of one host have it, with a domain too; an address without brackets
+    for name in "$(uname -n)" "$(uname -n).domain" ::1; do
+        printf '%s slots=2\n' "$name" >"$out/hosts"
+        counted 2 --hostfile "$out/hosts" || return 1
+    done
+    ! counted 2 --ssh false --hosts "$(uname -n):2" # a command to reach hosts is used
+}
+ok "launch: so is its own name" own_name
 told_precision() { # a program over yoke.h finds it where accelerate launch leaves it
     "$yoke" launch --devices cpu:0 --mixed_precision bf16 sh -c 'echo "in $ACCELERATE_MIXED_PRECISION"' | grep -q 'in bf16'
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/mem.h"
 #include "core/base/option.h"
@@ -534,14 +535,25 @@ static bool insert_precision(yk__cli *cli)
     return true;
 }
 
-/* A list of this host alone, which no ssh has to reach, is the job of one host. */
-static void take_own_host(const yk__cli *cli, yk__hosts *hosts, parts *p)
+/* This host's own name counts with a domain and without one. */
+static bool is_own_host(const char *name)
 {
-    static const char *const own[] = {"localhost", "127.0.0.1", "::1"};
-    bool here = false;
-    for (int i = 0; i < 3 && hosts->count == 1; i++)
-        here = here || !strcmp(hosts->host[0].name, own[i]);
-    if (!here || yk__cli_text(cli, "ssh"))
+    static const char *const loops[] = {"localhost", "127.0.0.1", "::1"};
+    char own[256] = "";
+    size_t n;
+    for (int i = 0; i < 3; i++)
+        if (!strcmp(name, loops[i]))
+            return true;
+    if (gethostname(own, sizeof own - 1) || !*own)
+        return false;
+    n = strlen(own) < strlen(name) ? strlen(own) : strlen(name);
+    return !strncmp(own, name, n) && (!own[n] || own[n] == '.') && (!name[n] || name[n] == '.');
+}
+
+/* A list of this host alone, which no ssh has to reach, is the job of one host. srun binds the ranks of an allocation to its nodes. */
+static void take_own_host(const yk__cli *cli, yk__hosts *hosts, bool slurm, parts *p)
+{
+    if (hosts->count != 1 || slurm || !is_own_host(hosts->host[0].name) || yk__cli_text(cli, "ssh"))
         return;
     p->here = hosts->host[0].ranks;
     p->devices = hosts->host[0].devices;
@@ -580,7 +592,7 @@ int yk__cmd_launch(int argc, char **argv)
     if (find_hosts(&cli, &hosts, &slurm, &err))
         return yk__cli_usage(&command, "%s", err.text);
     const uint32_t count = hosts.count;
-    take_own_host(&cli, &hosts, &part);
+    take_own_host(&cli, &hosts, slurm, &part);
     code = hosts.count ? launch_on_hosts(&cli, &hosts, slurm, restarts) : launch_here(&cli, &part, restarts);
     hosts.count = count;
     yk__hosts_free(&hosts);

@@ -80,6 +80,8 @@ START_TEST(files_have_a_host_a_line)
     yk__hosts hosts;
     file_read("# of the lab\n\n  a slots=4   # fast\nb:2\r\n\tc=cpu:0 cpu:1\nd\tslots=1", &hosts, &err);
     assert_hosts(&hosts, &err, "a:4=-;b:2=-;c:0=cpu:0 cpu:1;d:1=-");
+    file_read("::1 slots=2\nfd99::1\tslots=3 type=cpu\n[fd99::2] slots=4\n", &hosts, &err);
+    assert_hosts(&hosts, &err, "::1:2=-;fd99::1:3=cpu/3;fd99::2:4=-");
     ck_assert_int_eq(file_read("a\nb slots=x\n", &hosts, &err), YK_E_ARG);
     ck_assert_msg(strstr(err.text, "line 2"), "%s", err.text);
     err = (yk_error)YK_ERROR_INIT;
