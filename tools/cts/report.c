@@ -42,7 +42,8 @@ static void send_text(cts *c, char verdict, const char *fmt, ...)
 #define STEMS 2048
 #define KEPT 10 /* one case in so many */
 
-/* For --quick: the first case of an operation and type, with and without accumulation, then every KEPTth; cases that compile for seconds only in fp32. */
+/* For --quick: the first case of an operation and type, with and without accumulation, then every KEPTth;
+ * cases that compile for seconds only in fp32. */
 static bool case_sampled(const char *name)
 {
     static struct {
