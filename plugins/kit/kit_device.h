@@ -19,8 +19,9 @@
  * Failures. A function that fails says why by kit_device_say before it returns the status, in the thread that called it: a failure of
  * earlier work is said and returned by `wait`. A failure of a stream's function fails the queue for good.
  *
- * Option YOKE_<NAME>_PROFILE=1 prints to stderr, when a device is closed, the time of each operation by kernel and shape, the longest first.
- * The place of a kernel's name says "library" or "host" for nodes that `call` or the host computes. The stream waits after each launch then.
+ * Option YOKE_<NAME>_PROFILE=1 prints to stderr, when a device is closed, the time of each operation by kernel and shape, the longest
+ * first. The words "library" and "host" stand for the kernel of a node that `call` or the host computes. The stream waits after each launch
+ * then.
  *
  * Sources: libyoke_kit.a (pkg-config --libs yoke-plugin). One plugin per shared object.
  */
@@ -52,8 +53,8 @@ typedef struct kit_device {
     void (*close)(void *device);                  /* NULL: nothing to do */
     /*
      * The host gave up work that does not end (yk_cancel, a lost device), and the kit leaves its queue behind: the queue's thread stays in
-     * put, get, move, launch, call or wait of `stream`, and may use the device, its memory and its code for ever. From here on the kit calls
-     * none of close, free, and release for this open device. Its other queues go on working, and their streams end as usual; so may
+     * put, get, move, launch, call or wait of `stream`, and may use the device, its memory and its code for ever. From here on the kit
+     * calls none of close, free, and release for this open device. Its other queues go on working, and their streams end as usual; so may
      * queues that are made later. A device that can stop the work of this one stream does so here. NULL: a device that cannot, or cannot
      * tell its streams apart. Called once for each such queue, from the thread that frees it, 2 s after the abort at the earliest.
      * The kit begins no launch, call or computation by the host after an abort, so a slow device that ends each of them is not left.

@@ -68,8 +68,10 @@ yk_status kit_options_check(const yk_host *host, const char *plugin, const kit_o
 {
     char prefix[PREFIX];
     prefix_make(plugin, prefix);
-    const yk_status s = kit_options_values_check(host, plugin, option, n_option);
-    return s ? s : names_check(host, plugin, prefix, option, n_option);
+    yk_status s = kit_options_values_check(host, plugin, option, n_option);
+    if (!s)
+        s = names_check(host, plugin, prefix, option, n_option);
+    return s;
 }
 
 bool kit_option_is_flag(const char *value)

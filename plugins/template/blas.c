@@ -81,7 +81,7 @@ static const yk_value *operand_value(const yk_graph *g, const yk_node *n, uint32
     return &g->value[g->index[i < n->n_in ? n->in + i : n->out + i - n->n_in]];
 }
 
-/* True only if node_call obeys the node's types, strides, attributes and n->flags (YK_NODE_ACCUMULATE: add to the output); false for the rest.
+/* True only if node_call obeys the node's types, strides, attributes and n->flags (YK_NODE_ACCUMULATE: add to the output).
  * Operations of the library on f32; a product has two dimensions and an output that is dense, and may add to it. */
 static bool node_known(void *device, const yk_graph *g, uint32_t node)
 {
