@@ -6,8 +6,9 @@
 
 const yk_host *pj_host;
 
-static void queue_left(yk_device *dev)
+static void queue_left(yk_device *dev, yk_queue *q)
 {
+    (void)q;
     atomic_store(&dev->left_behind, true);
 }
 

@@ -17,8 +17,9 @@ static yk_status queue_admit(yk_device *dev, const yk_submit *s, const yk_copy *
     return YK_OK;
 }
 
-static void queue_left(yk_device *dev)
+static void queue_left(yk_device *dev, yk_queue *q)
 {
+    (void)q;
     atomic_store(&dev->left_behind, true);
     vlk_instance_keep();
 }

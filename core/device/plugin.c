@@ -158,9 +158,11 @@ static yk_status open_path(const char *given, const char *name, yk__plugin **p, 
 
 static yk_status unknown_name(const char *name, yk_error *err)
 {
-    char near[64], *names = yk__plugin_names();
+    char near[64], file[80] = "", *names = yk__plugin_names();
     yk__device_nearest(name, names ? names : "", near, sizeof near);
-    yk__fail(err, YK_E_ARG, "there is no plugin \"%s\"%s%s%s in %s; there are: %s%s", name, *near ? " (did you mean " : "", near,
+    if (strchr(name, '.')) /* no name has one */
+        snprintf(file, sizeof file, " (a file is ./%.60s)", name);
+    yk__fail(err, YK_E_ARG, "there is no plugin \"%s\"%s%s%s%s in %s; there are: %s%s", name, file, *near ? " (did you mean " : "", near,
              *near ? "?)" : "", yk__plugin_folder(), names && *names ? names : "none", names && *names ? "" : yk__plugin_folder_advice());
     yk__free(names);
     return err->status;

@@ -122,7 +122,8 @@ static yk_status specs_read(const char *s, device_spec **out, uint32_t *n, yk_er
             memcpy(spec->text, s, len);
         if (len >= sizeof spec->text || !spec_read(spec->text, spec)) {
             yk__fail(err, YK_E_ARG, "device spec \"%.*s\" cannot be read; expected PLUGIN, PLUGIN:N, PLUGIN:*, PLUGIN:N@CORES, "
-                     "cpu:0-3, cpu/2 or auto, each with or without a trailing '!'", (int)(len < 100 ? len : 100), s);
+                     "cpu:0-3, cpu/2, auto or a file's ./PATH.so:N (a path begins with ./ or /), each with or without a trailing '!'",
+                     (int)(len < 100 ? len : 100), s);
             break;
         }
     }

@@ -95,8 +95,8 @@ yk_status yk__asking_await(yk__asking *a, yk_error *err)
                             *name ? "" : "a plugin", name, (double)limit / 1000);
         }
         if (n == 0)
-            yk__log(YK_LOG_WARN, "plugins", "%s%s has not answered for %lld s", *name ? "" : "a plugin", name,
-                    (long long)(yk__clock_ms() - begin) / 1000);
+            yk__log(YK_LOG_WARN, "plugins", "%s%s has not answered for %lld s; YOKE_PLUGINS=NAME,.. leaves out the plugins that it "
+                    "does not name", *name ? "" : "a plugin", name, (long long)(yk__clock_ms() - begin) / 1000);
     }
 }
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "plugins/kit/kit_device_internal.h"
+#include "plugins/kit/kit_options.h"
 #include "plugins/kit/value.h"
 
 #define STAGE (1u << 20) /* bytes that a copy inside the device moves over host memory at a time */
@@ -17,6 +18,7 @@ const kit_device *kit_device_own;
 const yk_host *kit_device_lent;
 static _Atomic uint64_t taken[MOST]; /* bytes of each device that are allocated */
 static kit_queue_ops queue_ops;
+static const kit_option profile_option = {"PROFILE", kit_option_is_flag, KIT_ALLOWED_FLAG};
 static _Thread_local char said[KIT_WHY]; /* by a function that a queue's thread called; "" if nothing */
 
 /* ---- Words of a failure ---- */
@@ -39,6 +41,8 @@ static yk_status status_of(yk_status s, char why[KIT_WHY])
 {
     if (s && said[0])
         memcpy(why, said, KIT_WHY);
+    else if (s)
+        snprintf(why, KIT_WHY, "the device failed, and the plugin gave no reason (kit_device_say)");
     said[0] = 0;
     return s;
 }
@@ -55,7 +59,7 @@ static yk_status device_init(const yk_host *host)
     if (!kit_host_fits(host))
         return YK_E_ABI;
     kit_device_lent = queue_ops.host = host;
-    return YK_OK;
+    return kit_options_values_check(host, kit_device_own->name, &profile_option, 1);
 }
 
 static yk_status device_count(uint32_t *n)
@@ -115,6 +119,9 @@ static yk_status device_open(uint32_t i, yk_device **out)
     yk_device *dev = s ? NULL : kit_zeroed(kit_device_lent, kit_device_own->name, sizeof *dev, "a device");
     if (!dev)
         return s ? s : YK_E_MEM;
+    const char *profile = kit_option_value(kit_device_lent, kit_device_own->name, profile_option.key);
+    dev->profiles = profile && !strcmp(profile, "1");
+    dev->profile.host = kit_device_lent;
     dev->number = i;
     device_describe(i, &dev->caps, &dev->target);
     s = kit_device_own->open ? kit_device_own->open(i, &dev->own) : YK_OK;
@@ -134,6 +141,7 @@ static void device_close(yk_device *dev)
 {
     if (dev->left_behind)
         return;
+    kit_profile_end(&dev->profile, dev->caps.name);
     kit_device_programs_end(dev);
     stream_end(dev->stream);
     if (kit_device_own->close)
@@ -265,15 +273,15 @@ static yk_status queue_run(yk_device *dev, const yk_submit *s, char why[KIT_WHY]
     return status_of(status, why);
 }
 
-/* Refuses memory of another device, as each has a driver's handles of its own. */
+/* Refuses memory of another open device, as each has a driver's handles of its own. */
 static yk_status queue_admit(yk_device *dev, const yk_submit *s, const yk_copy *c)
 {
-    if (c && ((c->src && c->src->dev->number != dev->number) || (c->dst && c->dst->dev->number != dev->number))) {
+    if (c && ((c->src && c->src->dev != dev) || (c->dst && c->dst->dev != dev))) {
         kit_device_lent->fail(kit_device_own->name, "a copy from one device to another");
         return YK_E_UNSUPPORTED;
     }
     for (uint32_t i = 0; s && i < s->n_slot; i++)
-        if (s->slot[i] && s->slot[i]->dev->number != dev->number) {
+        if (s->slot[i] && s->slot[i]->dev != dev) {
             kit_device_lent->fail(kit_device_own->name, "slot %u lies on another device than the queue", i);
             return YK_E_ARG;
         }
@@ -293,11 +301,11 @@ static void queue_end(yk_queue *q)
         queue_data_free(kit_device_queue_data(q));
 }
 
-static void queue_left(yk_device *dev)
+static void queue_left(yk_device *dev, yk_queue *q)
 {
     dev->left_behind = true;
     if (kit_device_own->left)
-        kit_device_own->left(dev->own);
+        kit_device_own->left(dev->own, kit_device_queue_data(q)->stream);
 }
 
 static kit_queue_ops queue_ops = {.graph = kit_device_program_graph, .bytes = buffer_bytes, .run = queue_run, .copy = queue_copy,

@@ -16,8 +16,12 @@
  * stream. Such calls of several queues run at the same time. `put` and `wait` also come for a stream that no queue has, when a program is
  * made. The remaining functions come from any thread at any time, but no two calls of build or load on one opened device at once.
  *
- * Failures. A function that fails says why by kit_device_say before it returns the status. A failure of a stream's function fails the
- * queue for good.
+ * Failures. A function that fails says why by kit_device_say before it returns the status, in the thread that called it: a failure of
+ * earlier work is said and returned by `wait`. A failure of a stream's function fails the queue for good.
+ *
+ * Option YOKE_<NAME>_PROFILE=1 prints to stderr, when a device is closed, the time of each operation by kernel and shape, the longest
+ * first. The words "library" and "host" stand for the kernel of a node that `call` or the host computes. The stream waits after each launch
+ * then.
  *
  * Sources: libyoke_kit.a (pkg-config --libs yoke-plugin). One plugin per shared object.
  */
@@ -40,15 +44,23 @@ typedef struct kit_device {
      * kernels; a device without `build` leaves it as it is. Needs no open device.
      */
     void (*describe)(uint32_t i, yk_device_caps *caps, kit_target *target);
-    yk_status (*open)(uint32_t i, void **device); /* NULL: each `device` is NULL */
+    /*
+     * The same device may be open several times. mem_total limits all opens of a device together. Memory, code and streams of one open are
+     * used with that open alone, as the kit refuses a queue memory of another open; so each open may keep its own. Closing one leaves the
+     * remaining opens as they are. NULL: each `device` is NULL
+     */
+    yk_status (*open)(uint32_t i, void **device);
     void (*close)(void *device);                  /* NULL: nothing to do */
     /*
      * The host gave up work that does not end (yk_cancel, a lost device), and the kit leaves its queue behind: the queue's thread stays in
-     * put, get, move, launch, call or wait, and may use the device, its memory and its code for ever. From here on the kit calls none of
-     * close, free, and release for this device; streams of other queues end as usual. A device that can stop its work does so
-     * here. Called once for each such queue, from the thread that frees it, 2 s after the abort at the earliest. NULL: nothing to do
+     * put, get, move, launch, call or wait of `stream`, and may use the device, its memory and its code for ever. From here on the kit
+     * calls none of close, free, and release for this open device. Its other queues go on working, and their streams end as usual; so may
+     * queues that are made later. A device that can stop the work of this one stream does so here. NULL: a device that cannot, or cannot
+     * tell its streams apart. Called once for each such queue, from the thread that frees it, 2 s after the abort at the earliest.
+     * The kit begins no launch, call or computation by the host after an abort, so a slow device that ends each of them is not left.
+     * A device that does its work only at `wait` is left if all work that it was given takes 2 s or more.
      */
-    void (*left)(void *device);
+    void (*left)(void *device, void *stream);
     yk_status (*stream_new)(void *device, void **stream); /* NULL: the device itself is the stream */
     void (*stream_free)(void *stream);                    /* NULL without stream_new */
 
@@ -56,7 +68,8 @@ typedef struct kit_device {
     void *(*alloc)(void *device, uint64_t bytes); /* 1 byte at least; NULL if there is no memory */
     void (*free)(void *device, void *memory);     /* no stream uses it */
     void *(*address)(void *device, void *memory); /* as launches and calls get it. NULL: the handle itself */
-    /* Copies between host memory and the device, from byte `at` of the memory on; `bytes` is at least 1. May be done only at `wait`. */
+    /* Copies between host memory and the device, from byte `at` of the memory on; `bytes` is at least 1. May be done only at `wait`:
+     * from and to are valid until the stream's next `wait` returns. */
     yk_status (*put)(void *stream, void *memory, uint64_t at, const void *from, uint64_t bytes);
     yk_status (*get)(void *stream, void *memory, uint64_t at, void *to, uint64_t bytes);
     /* Copies inside the device; the ends do not overlap. NULL: by get and put. */
@@ -81,7 +94,8 @@ typedef struct kit_device {
     /* True if `call` computes this node, of any operation, with its types, strides and flags. The host asks before values have slots. A
      * composite for which it is true is claimed. Always the same answer for one node. */
     bool (*has)(void *device, const yk_graph *graph, uint32_t node);
-    /* Computes a node. operand: its inputs, then its outputs; number.i64 is the byte at which the value begins. */
+    /* Computes a node. operand: its inputs, then its outputs; number.i64 is the byte at which the value begins. operand is valid during
+     * the call, graph until the stream's next `wait` returns. May be done only at `wait`, after the stream's earlier work. */
     yk_status (*call)(void *stream, const yk_graph *graph, uint32_t node, const kit_argument *operand);
 } kit_device;
 

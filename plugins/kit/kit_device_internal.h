@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "plugins/kit/kit_device.h"
+#include "plugins/kit/kit_profile.h"
 #include "plugins/kit/kit_queue.h"
 
 extern const kit_device *kit_device_own; /* the author's */
@@ -18,7 +19,9 @@ struct yk_device {
     yk_device_caps caps;
     kit_target target;
     kit_units units;
-    pthread_mutex_t lock; /* one thread at a time uses `stream` */
+    bool profiles;        /* YOKE_<NAME>_PROFILE=1 */
+    kit_profile profile;
+    pthread_mutex_t lock; /* one thread at a time uses `stream` and `profile` */
     atomic_bool left_behind; /* a queue's thread goes on: nothing that it may use is freed */
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Programs of a kit_device: a lowered graph, the code of its launches, and the launches one after another in a queue's thread. */
+#include "plugins/kit/kit_clock.h"
 #include "plugins/kit/kit_device_internal.h"
 #include "plugins/kit/kit_fallback.h"
 #include "plugins/kit/lower/lower.h"
@@ -231,6 +232,31 @@ static yk_status launch_do(const yk_program *p, kit_device_queue *q, const yk_su
     return kit_device_own->launch(q->stream, p->code[i], l, argument);
 }
 
+/* Waits for the launch, to count its time under its kernel, "library" or "host". */
+static yk_status launch_profile(const yk_program *p, const kit_device_queue *q, const kit_launch *l, uint64_t begin_ns)
+{
+    char name[KIT_LAUNCH_TEXT];
+    const yk_status status = kit_device_own->wait ? kit_device_own->wait(q->stream) : YK_OK;
+    const uint64_t ns = kit_now_ns() - begin_ns;
+    kit_launch_text(p->graph, l, name);
+    pthread_mutex_lock(&p->dev->lock);
+    kit_profile_add(&p->dev->profile, name, ns);
+    pthread_mutex_unlock(&p->dev->lock);
+    return status;
+}
+
+/* Nothing more is launched once the host gave up the queue, which would be left behind at the 2nd second. */
+static yk_status launch_next(const yk_program *p, kit_device_queue *q, const yk_submit *s, size_t i, kit_argument *argument)
+{
+    if (kit_queue_failed(kit_queue_current())) {
+        kit_device_say("the queue was aborted");
+        return YK_E_CANCELLED;
+    }
+    const uint64_t begin_ns = kit_now_ns();
+    const yk_status status = launch_do(p, q, s, i, argument);
+    return status || !p->dev->profiles ? status : launch_profile(p, q, &p->kit.launch[i], begin_ns);
+}
+
 yk_status kit_device_program_run(yk_device *dev, kit_device_queue *q, const yk_submit *s)
 {
     const yk_program *p = s->program;
@@ -241,7 +267,7 @@ yk_status kit_device_program_run(yk_device *dev, kit_device_queue *q, const yk_s
         status = YK_E_MEM;
     }
     for (size_t i = 0; i < p->kit.n_launch && !status; i++) {
-        status = launch_do(p, q, s, i, argument);
+        status = launch_next(p, q, s, i, argument);
         if (status)
             kit_queue_blame(p->graph->node[p->kit.launch[i].node].stream);
     }

@@ -50,7 +50,7 @@ static yk_status names_check(const yk_host *host, const char *plugin, const char
     return YK_OK;
 }
 
-yk_status kit_options_check(const yk_host *host, const char *plugin, const kit_option *option, size_t n_option)
+yk_status kit_options_values_check(const yk_host *host, const char *plugin, const kit_option *option, size_t n_option)
 {
     char prefix[PREFIX];
     prefix_make(plugin, prefix);
@@ -61,7 +61,17 @@ yk_status kit_options_check(const yk_host *host, const char *plugin, const kit_o
             return YK_E_ARG;
         }
     }
-    return names_check(host, plugin, prefix, option, n_option);
+    return YK_OK;
+}
+
+yk_status kit_options_check(const yk_host *host, const char *plugin, const kit_option *option, size_t n_option)
+{
+    char prefix[PREFIX];
+    prefix_make(plugin, prefix);
+    yk_status s = kit_options_values_check(host, plugin, option, n_option);
+    if (!s)
+        s = names_check(host, plugin, prefix, option, n_option);
+    return s;
 }
 
 bool kit_option_is_flag(const char *value)

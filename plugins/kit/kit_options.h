@@ -15,6 +15,8 @@ typedef struct kit_option {
 
 /* YK_E_ARG, explained to the host, for a value that is not good or a variable of the environment that only looks like one. */
 yk_status kit_options_check(const yk_host *host, const char *plugin, const kit_option *option, size_t n_option);
+/* The values alone: for options beside which the plugin's author may have others. */
+yk_status kit_options_values_check(const yk_host *host, const char *plugin, const kit_option *option, size_t n_option);
 
 /* Checks that several plugins share, each with its message's list of allowed values. */
 bool kit_option_is_flag(const char *value);

@@ -7,7 +7,6 @@
 
 #include <pthread.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 
 #include "plugins/kit/kit_clock.h"
@@ -114,7 +113,7 @@ static uint64_t deadline_ns(uint64_t timeout_ns)
 
 /* ---- The thread --------------------------------------------------------------------------------------------------- */
 
-static bool queue_has_failed(yk_queue *q)
+bool kit_queue_failed(yk_queue *q)
 {
     pthread_mutex_lock(&q->lock);
     const bool failed = q->failed != YK_OK;
@@ -127,7 +126,7 @@ static yk_status job_wait(yk_queue *q, const job *j, char why[KIT_WHY])
 {
     for (uint32_t i = 0; i < j->n_wait; i++) {
         yk_status s = j->wait[i].queue == q ? YK_OK : YK_E_TIMEOUT;
-        while (s == YK_E_TIMEOUT && !queue_has_failed(q))
+        while (s == YK_E_TIMEOUT && !kit_queue_failed(q))
             s = kit_queue_wait(j->wait[i].queue, j->wait[i].point, LOOK_NS);
         if (s) {
             snprintf(why, KIT_WHY, "a queue this one waited for has failed");
@@ -183,7 +182,7 @@ static void *queue_main(void *arg)
 {
     yk_queue *q = current = arg;
     for (job *j; (j = queue_take(q)) != NULL; q->ops->host->free(j))
-        if (!queue_has_failed(q))
+        if (!kit_queue_failed(q))
             job_do(q, j);
     if (q->ops->end)
         q->ops->end(q);
@@ -240,7 +239,7 @@ void kit_queue_free(yk_queue *q)
     if (!thread_ends(q)) {
         pthread_detach(q->thread); /* its work may never end: the thread and its queue are abandoned */
         if (q->ops->left)
-            q->ops->left(q->dev);
+            q->ops->left(q->dev, q);
         return;
     }
     pthread_join(q->thread, NULL);

@@ -10,6 +10,8 @@
 #ifndef YOKE_PLUGINS_KIT_KIT_QUEUE_H
 #define YOKE_PLUGINS_KIT_KIT_QUEUE_H
 
+#include <stdbool.h>
+
 #include <yoke/plugin.h>
 
 #define KIT_WHY 256 /* bytes of a failure's text, with its end */
@@ -33,14 +35,19 @@ typedef struct kit_queue_ops {
      * kit_queue_free leaves behind. */
     void (*end)(yk_queue *q);
     /* kit_queue_free leaves an aborted queue's thread behind, whose work may never end: it still uses the device, programs and buffers.
-     * The plugin frees none of them from here on, and does not close the device. May be NULL. */
-    void (*left)(yk_device *dev);
+     * The plugin frees none of them from here on, and does not close the device. It reads the queue's own data at most, as the thread
+     * may use these too. May be NULL. */
+    void (*left)(yk_device *dev, yk_queue *q);
 } kit_queue_ops;
 
 /* The queue whose thread calls, in run, copy and end; NULL in other threads. */
 yk_queue *kit_queue_current(void);
 /* The plugin's own data of a queue (a stream, scratch memory): a pointer, NULL at first. The plugin sets it in queue_new, or in run. */
 void **kit_queue_own(yk_queue *q);
+
+/* True once the queue has failed or was aborted: nobody waits for its work any more. A run of many parts asks between two of them, and
+ * returns YK_E_CANCELLED then, as kit_queue_free leaves a queue behind that works on for 2 s. [any] */
+bool kit_queue_failed(yk_queue *q);
 
 /* In run, copy or a call, which return a failure next: the node that failed, by its yk_node.stream. */
 void kit_queue_blame(uint32_t stream);

@@ -4,6 +4,9 @@
  * the library computes; the kit gives each other primitive to the host's reference kernels. Here a few loops play the library: products,
  * and elementwise operations on dense f32.
  *
+ * The functions of this device work at once. An asynchronous device makes its queue in stream_new; put, get and call enqueue and return;
+ * `wait` drains the queue. A late failure is returned by `wait`, after kit_device_say in the thread that calls `wait`.
+ *
  * Change these, in this order: device_describe, memory_take to memory_get, then node_known and node_call, one operation after another. Run
  * `yoke-cts --plugin ./yoke_blas.so` after each.
  */
@@ -78,7 +81,8 @@ static const yk_value *operand_value(const yk_graph *g, const yk_node *n, uint32
     return &g->value[g->index[i < n->n_in ? n->in + i : n->out + i - n->n_in]];
 }
 
-/* Operations of the library on f32; a product has two dimensions and an output that is dense, and may add to it. */
+/* True only if node_call obeys the node's types, strides, attributes and n->flags (YK_NODE_ACCUMULATE: add to the output).
+ * Operations of the library on f32; a product has two dimensions and an output that is dense, and may add to it. */
 static bool node_known(void *device, const yk_graph *g, uint32_t node)
 {
     const yk_node *n = &g->node[node];

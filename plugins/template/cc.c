@@ -94,7 +94,7 @@ static yk_status text_build(void *device, const char *text, const char *macros, 
 {
     char path[] = "/tmp/yoke-cc-XXXXXX", command[1024];
     const int file = mkostemp(path, O_CLOEXEC);
-    snprintf(command, sizeof command, "cc -std=gnu11 -O1 -w -fPIC -shared %s -o %s -x c - -lm", macros, path);
+    snprintf(command, sizeof command, "cc -std=gnu11 -O1 -w -Wno-psabi -fPIC -shared %s -o %s -x c - -lm", macros, path);
     FILE *compiler = file < 0 ? NULL : popen(command, "we");
     const bool sent = compiler && fputs(text, compiler) >= 0;
     if (compiler && pclose(compiler) == 0 && sent)

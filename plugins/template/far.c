@@ -258,6 +258,10 @@ static yk_status far_run(yk_device *dev, const yk_submit *s, char why[KIT_WHY])
     for (uint32_t i = 0; i < g->n_slot && slot; i++)
         slot[i] = s->slot[i] ? s->slot[i]->far + s->slot_offset[i] : NULL;
     for (uint32_t i = 0; i < g->n_node && !st; i++) {
+        if (kit_queue_failed(kit_queue_current())) { /* aborted: the rest would keep kit_queue_free waiting */
+            st = YK_E_CANCELLED;
+            break;
+        }
         st = host->eval_node(g, i, slot);
         if (st) {
             snprintf(why, KIT_WHY, "node %u could not be run", i);

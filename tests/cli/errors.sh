@@ -69,6 +69,8 @@ ok "unknown kind of data" train 2 "did you mean 'idx'" --data "ixd:$out/images"
 ok "data that is not there" train 2 "/nonexistent/train-images-idx3-ubyte: cannot be opened" --data idx:/nonexistent
 ok "a batch larger than the data" train 2 "lower --global-batch" --global-batch 1000
 ok "unknown device spec" train 2 "did you mean cpu?" --devices cppu:0
+ok "a file's device spec that is no path" train 2 "a path begins with ./ or /" --devices open/yoke_tin.so:0
+ok "a file's name for a plugin's" train 2 "(a file is ./yoke_tin.so)" --devices yoke_tin.so:0
 ok "unknown device spec among good ones" train 2 'there is no plugin "nosuch"' --devices "cpu:0! nosuch:0"
 ok "an output folder that cannot be made" train 1 "/proc/no/out: cannot make the folder" --output-dir /proc/no/out
 ok "a log that cannot be written" train 1 "--log" --log /proc/no/log

@@ -58,7 +58,7 @@ broken_island()
     found "$@"
 }
 
-# broken_wide FAULT TESTS WORDS: the template with a fault of large buffers, long sums, or threads
+# broken_wide FAULT TESTS WORDS: the template with a fault of large buffers, long sums, threads, or two opens
 broken_wide()
 {
     sampled || return 0
@@ -131,6 +131,7 @@ broken QUEUE_CORES abi 'queue_new changes the cores'
 broken_far LAST_PROGRAM 'rebind/in_flight' 'expected\|YK_E_ARG'
 broken ROUNDING abi 'device_open changes how its caller'
 broken DEVICES abi '4294967295'
+broken_wide OPEN_TWICE abi 'from a device that is open twice: YK_E_ARG: the device is closed'
 broken EMPTY 'queue/empty' 'buffer_new of 0 bytes'
 broken_far PIN_ALIGNED 'queue/pin_anywhere' 'host_pin'
 broken_far PIN_END 'queue/pin_anywhere' 'pinned at its begin'
@@ -265,7 +266,7 @@ wait "$hanging"
 code=$?
 mv "$WORK/hang.out" "$WORK/out"
 mv "$WORK/hang.err" "$WORK/err"
-found_words HANG "$HANG_TESTS" 'did not end within 12 s and was killed'
+found_words HANG "$HANG_TESTS" 'did not end within 12 s (twice --timeout and 10 s) and was killed'
 grep -q '^not ok.*op/gather' "$WORK/out" && grep -q '^ok.*op/scatter_add' "$WORK/out"
 result $? "the tests behind a hang are run"
 
@@ -276,6 +277,9 @@ result $? "what it does not know is not sent to it"
 "$CTS" --plugin "$WORK/yoke_good.so" --only 'op/nothing*' >"$WORK/out" 2>&1
 [ $? -eq 2 ] && grep -q "no test of these groups matches --only" "$WORK/out"
 result $? "a pattern that matches nothing is an error"
+"$CTS" --plugin "$WORK/yoke_good.so" --group op --only 'op/relu*' >"$WORK/out" 2>&1
+[ $? -eq 2 ] && grep -q "matches --only 'op/relu\*'; groups composite, body have such tests" "$WORK/out"
+result $? "and names the groups that have such a test"
 
 # The lists: an expected failure is none, and one that passes is one with --verify.
 compile "$WORK/yoke_bad.so" "$BROKEN" -DBREAK_SYMBOL

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The template plugin with one fault, chosen by -D, of large buffers, long sums, or threads: what the suite must find.
+ * The template plugin with one fault, chosen by -D, of large buffers, long sums, threads, or two opens: what the suite must find.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -101,12 +101,39 @@ static uint32_t bad_claims(yk_device *dev, const yk_graph *g, uint32_t node)
 }
 #endif
 
+#ifdef BREAK_OPEN_TWICE /* closing one of two opens ends the work of both */
+static bool is_closed;
+
+static yk_status bad_open(uint32_t i, yk_device **dev)
+{
+    is_closed = false;
+    return device_open(i, dev);
+}
+
+static void bad_close(yk_device *dev)
+{
+    is_closed = true;
+    device_close(dev);
+}
+
+static yk_status bad_copy(yk_queue *q, const yk_copy *copy, uint64_t *point)
+{
+    if (is_closed)
+        host->fail(WHO, "the device is closed");
+    return is_closed ? YK_E_ARG : queue_copy(q, copy, point);
+}
+#endif
+
 __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t abi);
 
 __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t abi)
 {
     bad = table;
-#ifdef BREAK_COPY_32
+#ifdef BREAK_OPEN_TWICE
+    bad.device_open = bad_open;
+    bad.device_close = bad_close;
+#endif
+#if defined BREAK_COPY_32 || defined BREAK_OPEN_TWICE
     bad.queue_copy = bad_copy;
 #endif
 #if defined BREAK_SLOT_32 || defined BREAK_VALUE_32 || defined BREAK_ROW_32 || defined BREAK_LONG_SUMS

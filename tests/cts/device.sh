@@ -18,10 +18,35 @@ run_cts "blas" "$WORK/yoke_blas.so" $QUICK
 YOKE_LAYERS=validate run_cts "cc under the validating layer" "$WORK/yoke_cc.so" --group buffer,queue,guard,rebind,leak
 
 for device in cpu:0 "$WORK/yoke_cc.so:0" "$WORK/yoke_blas.so:0"; do
-    YOKE_PLUGIN_DIR=$YOKE_BUILD/.libs "$YOKE_BUILD/yoke" bench step --devices "$device" --iterations 3 --json --save-init "$WORK/init" \
-        --model mlp --global-batch 16 --model-config hidden=64+64 >"$WORK/$(basename "$device").json" 2>"$WORK/err" ||
+    YOKE_BLAS_PROFILE=1 YOKE_PLUGIN_DIR=$YOKE_BUILD/.libs "$YOKE_BUILD/yoke" bench step --devices "$device" --iterations 3 --json \
+        --save-init "$WORK/init" --model mlp --global-batch 16 --model-config hidden=64+64 \
+        >"$WORK/$(basename "$device").json" 2>"$WORK/err" ||
         tail -3 "$WORK/err" | sed 's/^/# /'
 done
+# of the last one: us, runs, us of the first run, then operation, place and shape
+grep -q '^ *[0-9.]* *[0-9]* *[0-9.]*  dot library \[[0-9]*,[0-9]*\] .* -> \[' "$WORK/err" &&
+    grep -q '  [a-z_]* host \[.* -> \[' "$WORK/err"
+result $? "YOKE_BLAS_PROFILE=1 has the time of each operation, in the library and by the host"
+YOKE_BLAS_PROFILE=all "$YOKE_BUILD/yoke" bench step --devices "$WORK/yoke_blas.so:0" --model mlp >"$WORK/out" 2>"$WORK/err"
+[ $? -ne 0 ] && grep -q 'YOKE_BLAS_PROFILE=all: expected 0 or 1' "$WORK/err"
+result $? "another value of it is refused"
+# each call takes 200 ms: an aborted program of many calls ends with the call under way, and no queue is left behind
+cat >"$WORK/left.c" <<'C'
+static void stream_left(void *device, void *stream)
+{
+    (void)device, (void)stream;
+    abort();
+}
+C
+{
+    echo '#include <unistd.h>'
+    sed -n '1,/^static const kit_device device/p' "$YOKE_SOURCE/plugins/template/blas.c" |
+        sed -e '$d' -e 's/ float \*at\[3\] = .*/&\n    usleep(200000);/'
+    cat "$WORK/left.c"
+    sed -n '/^static const kit_device device/,$p' "$YOKE_SOURCE/plugins/template/blas.c" | sed '1s/$/\n    .left = stream_left,/'
+} >"$WORK/slow.c"
+compile "$WORK/yoke_slow.so" "$WORK/slow.c" "$YOKE_BUILD/.libs/libkit.a" -pthread &&
+    run_cts "a device whose calls take 200 ms" "$WORK/yoke_slow.so" --group queue --only 'queue/abort*'
 for name in cc blas; do
     python3 -c '
 import json, sys

@@ -303,6 +303,71 @@ static void check_process(cts *c, const yk_plugin *t, const process_state *befor
     cts_pass(c);
 }
 
+/* ---- One device, open twice ---- */
+
+#define WORD 8 /* bytes */
+
+typedef struct opened {
+    yk_device *dev;
+    yk_queue *q;
+    yk_buffer *b;
+} opened;
+
+static bool opened_begin(cts *c, const yk_plugin *t, opened *o)
+{
+    return cts_ok(c, t->device_open(c->device, &o->dev), "device_open") &&
+           cts_ok(c, t->queue_new(o->dev, &(yk_queue_desc){.size = sizeof(yk_queue_desc), .kind = YK_QUEUE_COMPUTE}, &o->q), "queue_new") &&
+           cts_ok(c, t->buffer_new(o->dev, &(yk_buffer_desc){.size = sizeof(yk_buffer_desc), .bytes = WORD}, &o->b), "buffer_new");
+}
+
+static void opened_end(const yk_plugin *t, opened *o)
+{
+    if (o->q)
+        t->queue_free(o->q);
+    if (o->b)
+        t->buffer_free(o->b);
+    if (o->dev)
+        t->device_close(o->dev);
+    *o = (opened){0};
+}
+
+static bool opened_put(cts *c, const yk_plugin *t, const opened *o, const char word[WORD])
+{
+    uint64_t point = 0;
+    return cts_ok(c, yk_put(t, o->q, o->b, 0, word, WORD, &point), "queue_copy to a device that is open twice") &&
+           cts_ok(c, t->queue_wait(o->q, point, c->timeout_ns), "queue_wait of a device that is open twice");
+}
+
+static bool opened_holds(cts *c, const yk_plugin *t, const opened *o, const char word[WORD])
+{
+    char got[WORD] = "";
+    uint64_t point = 0;
+    if (!cts_ok(c, yk_get(t, o->q, o->b, 0, got, WORD, &point), "queue_copy from a device that is open twice") ||
+        !cts_ok(c, t->queue_wait(o->q, point, c->timeout_ns), "queue_wait of a device that is open twice"))
+        return false;
+    if (memcmp(got, word, WORD))
+        cts_fail(c, "a buffer of a device that is open twice holds \"%.*s\", expected \"%s\"", WORD - 1, got, word);
+    return memcmp(got, word, WORD) == 0;
+}
+
+/* Each open has memory of its own, and outlives the close of the other. The host uses buffers with queues of the same open alone. */
+static void check_open_twice(cts *c, const yk_plugin *t)
+{
+    static const char words[][WORD] = {"first  ", "second ", "third  "};
+    opened one = {0}, two = {0};
+    if (!cts_begin(c, "open_twice"))
+        return;
+    if (opened_begin(c, t, &one) && opened_begin(c, t, &two) && opened_put(c, t, &one, words[0]) && opened_put(c, t, &two, words[1]) &&
+        opened_holds(c, t, &one, words[0])) {
+        opened_end(t, &one);
+        if (opened_holds(c, t, &two, words[1]) && opened_put(c, t, &two, words[2]))
+            opened_holds(c, t, &two, words[2]);
+    }
+    opened_end(t, &two);
+    opened_end(t, &one);
+    cts_pass(c);
+}
+
 static void check_devices(cts *c, const yk_plugin *t)
 {
     uint32_t n = 0;
@@ -321,6 +386,7 @@ static void check_devices(cts *c, const yk_plugin *t)
     if (c->device < n) {
         check_caps(c, t);
         check_short_caps(c, t);
+        check_open_twice(c, t);
     }
 }
 

@@ -49,7 +49,8 @@ static const yk__cli_option options[] = {
     {"count", "N", "60", "random graphs", NULL},
     {"claims", NULL, NULL, "composites are not run: one that is claimed passes", NULL},
     {"wide", NULL, NULL, "random graphs of many shapes and with more operations, whose kernels take longer to compile", NULL},
-    {"quick", NULL, NULL, "one case in ten of every operation and type, for devices that compile slowly", NULL},
+    {"quick", NULL, NULL, "one case in ten of every operation and type, with and without accumulation, for devices that compile slowly",
+     NULL},
     {"long", NULL, NULL, "sums of a hundred million terms, too, which take 1 GiB and seconds each", NULL},
     {"timeout", "SECONDS", "60", "how long a point may take; a test is killed after twice that and 10 s", NULL},
     {"unsupported", "FILE", NULL, "patterns of tests that are not run", NULL},
@@ -255,7 +256,7 @@ static bool report_end(const cts *c, const cts_group *g, const child *k, int sta
         return true;
     snprintf(name, sizeof name, "%s%s", *k->last ? k->last : g->name, *k->last ? "" : "/end");
     if (k->hung)
-        snprintf(message, sizeof message, "it did not end within %d s and was killed", cts_limit_ms(c) / 1000);
+        snprintf(message, sizeof message, "it did not end within %d s (twice --timeout and 10 s) and was killed", cts_limit_ms(c) / 1000);
     else if (WIFSIGNALED(status))
         snprintf(message, sizeof message, "the process was killed by signal %d (%s)", WTERMSIG(status),
                  strsignal(WTERMSIG(status)));
@@ -309,12 +310,30 @@ static int run_group_all(const cts *c, const cts_group *g, cts_totals *t)
     }
 }
 
-static int totals_print(const cts *c, const cts_totals *t)
+/* An operation may be tested in another group than op: names the groups whose tests match behind the '/'. */
+static int only_explain(const cts *c, const cts_suite *suite)
 {
-    if (!t->number && c->only) {
-        fprintf(stderr, "yoke-cts: no test of these groups matches --only '%s'; a name is GROUP/TEST, such as op/dot.f32*\n", c->only);
-        return YK_EXIT_USAGE;
-    }
+    const char *slash = strchr(c->only, '/');
+    char pattern[200], found[200] = "";
+    cts counting = *c;
+    cts_totals none = {.tol = -1};
+    size_t n = 0;
+    child k;
+    snprintf(pattern, sizeof pattern, "*/%s*", slash ? slash + 1 : c->only);
+    counting.counting = true;
+    counting.only = pattern;
+    for (uint32_t i = 0; i < suite->n && n < sizeof found; i++)
+        if (run_child(&counting, &suite->group[i], &k, &none) == 1 && k.number)
+            n += (size_t)snprintf(found + n, sizeof found - n, "%s%s", n ? ", " : "", suite->group[i].name);
+    fprintf(stderr, "yoke-cts: no test of these groups matches --only '%s'; ", c->only);
+    if (n)
+        fprintf(stderr, "group%s %s ha%s such tests; ", strchr(found, ',') ? "s" : "", found, strchr(found, ',') ? "ve" : "s");
+    fprintf(stderr, "a name is GROUP/TEST, such as op/dot.f32*\n");
+    return YK_EXIT_USAGE;
+}
+
+static int totals_print(const cts_totals *t)
+{
     if (t->json)
         printf("{\"passed\": %u, \"failed\": %u, \"unsupported\": %u, \"expected_failures\": %u, \"not_run\": %u}\n", t->passed,
                t->failed, t->unsupported, t->expected, t->not_run);
@@ -362,7 +381,7 @@ static int run_all(cts *c, const cts_suite *suite, const char *groups, cts_total
             fprintf(stderr, "yoke-cts: a process for group %s could not be run\n", suite->group[i].name);
             return YK_EXIT_FAILED;
         }
-    return totals_print(c, t);
+    return !t->number && c->only ? only_explain(c, suite) : totals_print(t);
 }
 
 /* With the report, if one is asked for. */

@@ -42,7 +42,8 @@ static void send_text(cts *c, char verdict, const char *fmt, ...)
 #define STEMS 2048
 #define KEPT 10 /* one case in so many */
 
-/* For --quick: the first case of an operation and type, then every KEPTth; cases that compile for seconds only in fp32. */
+/* For --quick: the first case of an operation and type, with and without accumulation, then every KEPTth;
+ * cases that compile for seconds only in fp32. */
 static bool case_sampled(const char *name)
 {
     static struct {
@@ -56,6 +57,7 @@ static bool case_sampled(const char *name)
         return false;
     for (uint32_t i = 0; i < 3; i++)
         h = strstr(name, types[i]) ? yk__hash_u64(h, i) : h;
+    h = strstr(name, ".accumulate") ? yk__hash_u64(h, 3) : h;
     for (at = (uint32_t)(h % STEMS); stem[at].n && stem[at].hash != h; at = (at + 1) % STEMS)
         ;
     stem[at].hash = h;

@@ -20,7 +20,8 @@ enum { BYTES = 64 };
 static struct {
     atomic_int closed, freed, left, streams_ended, begun, returned;
     atomic_bool held, hears; /* the next copy waits while it is held; hears: left lets it go */
-    int device;
+    int device, streams;
+    char stream[2];
 } seen;
 
 static void device_describe(uint32_t i, yk_device_caps *caps, kit_target *target)
@@ -43,9 +44,10 @@ static void device_close(void *device)
     seen.closed++;
 }
 
-static void device_left(void *device)
+static void device_left(void *device, void *stream)
 {
     ck_assert_ptr_eq(device, &seen.device);
+    ck_assert_ptr_eq(stream, &seen.stream[1]); /* the queue's; the device's own is the first */
     seen.left++;
     if (seen.hears)
         seen.held = false;
@@ -53,7 +55,9 @@ static void device_left(void *device)
 
 static yk_status stream_new(void *device, void **stream)
 {
-    *stream = device;
+    ck_assert_ptr_eq(device, &seen.device);
+    ck_assert_int_lt(seen.streams, 2);
+    *stream = &seen.stream[seen.streams++];
     return YK_OK;
 }
 
