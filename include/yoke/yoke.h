@@ -304,8 +304,7 @@ typedef struct yk_init {
 YK_API yk_t yk_param(yk_job *job, const char *name, uint32_t dims, const int64_t *dim, yk_init init);
 /* A buffer that is saved but not trained (running statistics), filled with `value`; dtype YK_F32 or YK_I32 (saved as I64). */
 YK_API yk_t yk_state(yk_job *job, const char *name, yk_dtype dtype, uint32_t dims, const int64_t *dim, float value);
-/* Sets the state to a value of its shape when the step runs; once per step. Values of the step read the old state, also those that are
- * assigned to other states: yk_assign(a, b) and yk_assign(b, a) swap the two. */
+/* Sets the state to a value of its shape when the step runs; once per step. The step's values read the old state, assigned ones too. */
 YK_API void yk_assign(yk_t state, yk_t value);
 /* frozen: no gradient, no update, no decay (torch's requires_grad off). Call it before the first step: it is an error once the optimizer
  * state exists. A trained parameter that no loss of a window depends on gets no update and no decay in that window. */
