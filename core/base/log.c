@@ -53,19 +53,24 @@ void yk__log_set_writer(void (*write)(void *user, const char *line), void *user)
     pthread_mutex_unlock(&writer_lock);
 }
 
-/* line has room for a newline. Without a writer no lock is taken, as a process may exit in a signal handler that interrupted this. */
+/* Without a writer no lock is taken, as a process may exit in a signal handler that interrupted this. */
+bool yk__log_give(const char *line)
+{
+    if (!atomic_load(&writer))
+        return false;
+    pthread_mutex_lock(&writer_lock);
+    void (*const write_line)(void *user, const char *line) = atomic_load(&writer);
+    if (write_line)
+        write_line(writer_user, line);
+    pthread_mutex_unlock(&writer_lock);
+    return write_line;
+}
+
+/* line has room for a newline. */
 static void line_put(char *line)
 {
     const size_t n = strlen(line);
-    bool is_taken = false;
-    if (atomic_load(&writer)) {
-        pthread_mutex_lock(&writer_lock);
-        void (*const write_line)(void *user, const char *line) = atomic_load(&writer);
-        if (write_line)
-            write_line(writer_user, line);
-        is_taken = write_line;
-        pthread_mutex_unlock(&writer_lock);
-    }
+    const bool is_taken = yk__log_give(line);
     line[n] = '\n';
     if (!is_taken && write(STDERR_FILENO, line, n + 1) < 0)
         return; /* nobody is left to tell */

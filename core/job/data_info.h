@@ -14,6 +14,7 @@ struct yk_data {
     bool eval, equal; /* equal: every rank has the same number of rows */
     int64_t batch; /* rows over all ranks */
     uint64_t epoch, next;
+    uint64_t shares; /* changes of the shares before its loader last read ahead */
     bool in_loop; /* inside yk_each, before its end */
     uint64_t order_seed, content; /* hash of the order of rows; hash of the rows' contents, 0 before it is computed */
     const yk__field *field;

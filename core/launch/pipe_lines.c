@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "core/base/limit.h"
+#include "core/base/log.h"
 #include "core/base/mem.h"
 
 #define ROUNDS 16 /* reads in one call: other descriptors need service too */
@@ -216,10 +217,14 @@ static bool text_put(int fd, const char *text, size_t bytes, int ms)
 void yk__launch_tell(const char *who, const char *text)
 {
     static bool unread;
-    char *line = yk__format("%s: %s\n", who, text);
+    char *line = yk__format("%s: %s", who, text);
     if (!line)
         return;
-    unread = !text_put(STDERR_FILENO, line, strlen(line), unread ? 0 : YK__TELL_MS);
+    if (!yk__log_give(line)) {
+        const size_t n = strlen(line);
+        line[n] = '\n'; /* in the place of the end */
+        unread = !text_put(STDERR_FILENO, line, n + 1, unread ? 0 : YK__TELL_MS);
+    }
     yk__free(line);
 }
 

@@ -57,7 +57,8 @@ bool yk__outlet_full(const yk__outlet *outlet);
 void yk__outlet_drain(yk__outlet *outlet, int ms);
 void yk__outlet_close(yk__outlet *outlet);
 
-/* Prints a line of the launcher's own on standard error, "WHO: TEXT"; waits YK__TELL_MS at most, and no more once that was in vain. */
+/* Gives a line of the launcher's own, "WHO: TEXT", to the program's log (yk_set_log). Without one it prints the line on standard error,
+ * waits YK__TELL_MS at most, and no more once that was in vain. */
 #define YK__TELL_MS 800
 void yk__launch_tell(const char *who, const char *text);
 /* The same wait for standard output; false if the reader did not take it. */

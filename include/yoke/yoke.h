@@ -166,16 +166,16 @@ YK_API void yk_fail(yk_job *job, yk_status status, const char *text);
  * within 20 ms in collectives over shared memory and sockets. */
 YK_API void yk_cancel(yk_job *job);
 /* [safe] Lines that would go to standard error are given to write(user, line) instead, without their newline: of all jobs of the process,
- * from any thread, one at a time. It makes no call of this header. NULL: standard error again. What `yoke launch` and yk_launch print of
- * their ranks is not among them. */
+ * from any thread, one at a time. It makes no call of this header. NULL: standard error again. Among them are lines that yk_launch and
+ * yk_launch_ranks say of their ranks; ranks of yk_launch_ranks inherit `write`, and those of yk_launch are programs of their own. */
 YK_API void yk_set_log(void (*write)(void *user, const char *line), void *user);
 
 /* [waits] [safe] Starts the program argv (last member NULL) once per rank, waits for all, and returns the exit code. It does so if
  * `devices` (as in yk_config) selects several ranks and this process is not one of them. Otherwise returns -1 at once: the caller
- * continues in this process. Errors go to standard error. Called before yk_open, by a program with one thread. */
+ * continues in this process. Errors go to the log (yk_set_log). Called before yk_open, by a program with one thread. */
 YK_API int yk_launch(const char *devices, char *const *argv);
 /* [waits] [safe] yk_launch for a process without a program of its own (a notebook, a test): forks it `ranks` times and calls
- * function(argument) in each child. Returns the job's exit code when all have ended; errors go to standard error. The function returns
+ * function(argument) in each child. Returns the job's exit code when all have ended; errors go to the log. The function returns
  * its rank's exit code, that of yk_close. ranks 0: one per device of `devices`. Ranks beyond the devices split the cores, or share the
  * one named device. In a process that is a rank already, the function is called directly; then another `ranks` than the job's is an
  * error. An error after yk_open too: open jobs inside the function only. */

@@ -56,6 +56,10 @@ same_loss() {
         [ "$(sed -n 's/.*rank 0: \(.*\), without.*/\1/p' "$out/m")" = "$(sed -n 's/.*rank 1: \(.*\), without.*/\1/p' "$out/m")" ]
 }
 ok "rank 0 excluded: it reads the loss that the others have" same_loss
+all_rows() { # its loader has read ahead before the shares change
+    metric rows && [ "$(grep -c "rank .: 200, without" "$out/m")" = 2 ] && grep -q "rank 0: .*, without some" "$out/m"
+}
+ok "rank 0 excluded between evaluations: each evaluates every row" all_rows
 told() {
     metric value && return 1
     grep -q "yk_item: rank 0 is excluded from the steps at present, and this value depends on data that the other ranks exchanged" "$out/m"

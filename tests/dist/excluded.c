@@ -2,8 +2,9 @@
 /*
  * Reads of a rank that becomes excluded from a step: the loss, as on all ranks, and a value that depends on an exchange. Run by
  * tests/cli/excluded.sh, which makes rank 0 the slow one; prints a line "rank N: .." on every rank.
- *   excluded IDX-DIR loss|value
+ *   excluded IDX-DIR loss|value|rows     rows: an evaluation after every 20 steps; the number is of its fewest rows over all ranks
  */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <yoke/yoke.h>
@@ -30,26 +31,42 @@ static double step_value(yk_model *net, yk_opt *opt, const yk_batch *batch, bool
     return loss_too || !*excluded ? number : yk_item(right);
 }
 
+static double rows_evaluated(yk_job *job, yk_model *net, yk_data *data)
+{
+    double rows = 0;
+    yk_train(job, false);
+    yk_each (batch, job, data) {
+        yk_item(count_right(yk_forward(net, &batch), batch.labels));
+        rows += (double)batch.rows;
+    }
+    yk_train(job, true);
+    yk_all_reduce_sum(job, &rows, 1);
+    return rows;
+}
+
 int main(int argc, char **argv)
 {
-    const bool loss = argc > 2 && !strcmp(argv[2], "loss");
+    const bool rows = argc > 2 && !strcmp(argv[2], "rows"), loss = rows || (argc > 2 && !strcmp(argv[2], "loss"));
     char spec[4096];
     yk_job *job = yk_open(&(yk_config){.seed = 42, .quiet = true});
     bool excluded = false;
-    double number = 0;
+    double number = 0, fewest = 1e9;
     int step = 0, without = 0;
     snprintf(spec, sizeof spec, "idx:%s", argc > 1 ? argv[1] : "");
     yk_data *data = yk_data_open(job, spec, &(yk_data_config){.global_batch = 64});
+    yk_data *test = yk_data_open(job, spec, &(yk_data_config){.global_batch = 64, .eval = true});
     yk_model *net = yk_model_new(job, "mlp", "hidden=256", data);
     yk_opt *opt = yk_adamw(job, &(yk_adam_config){.lr = 1e-3});
     while (yk_ok(job) && step < STEPS)
         yk_each (batch, job, data) {
             number = step_value(net, opt, &batch, loss, &excluded);
             without += excluded;
+            if (rows && step % 20 == 19)
+                fewest = fmin(fewest, rows_evaluated(job, net, test));
             if (++step == STEPS)
                 break;
         }
     if (yk_ok(job))
-        printf("rank %u: %.17g, without %s\n", yk_rank(job), number, without ? "some" : "none");
+        printf("rank %u: %.17g, without %s\n", yk_rank(job), rows ? fewest : number, without ? "some" : "none");
     return yk_close(job);
 }

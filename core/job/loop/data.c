@@ -260,18 +260,29 @@ static bool begin_step(yk_data *d, const yk__loader_batch *b, yk_batch *out)
     return yk_ok(job);
 }
 
+/* Every loader reads ahead by the shares: training's change them, and an evaluation's have to follow on each rank, or two ranks count a
+ * row, or none does. */
+static yk_status shares_follow(yk_data *d, yk_error *err)
+{
+    const yk__share *share = d->job->team.share;
+    if (d->equal || !share || d->shares == share->changes)
+        return YK_OK;
+    d->shares = share->changes;
+    return yk__loader_flush(d->loader, err);
+}
+
 bool yk_data_next(yk_data *d, yk_batch *batch)
 {
     YK__ACT_HERE(YK__ACT_CALL);
     yk_error err = YK_ERROR_INIT;
     const yk__loader_batch *b = NULL;
-    bool changed = false;
+    bool changed; /* for samplers; shares_follow sees it */
     if (!d || !yk_ok(d->job))
         return false;
     yk__batch_leave(d->job);
     if (!d->eval && !yk__window_begin(d->job, d->equal ? 0 : d->batch, &changed))
         return false;
-    if ((!changed || !yk__loader_flush(d->loader, &err)) && !yk__loader_next(d->loader, &b, &err) && !b) {
+    if (!shares_follow(d, &err) && !yk__loader_next(d->loader, &b, &err) && !b) {
         d->epoch++;
         d->next = 0;
         yk__loader_rewind(d->loader, d->epoch, 0, &err);

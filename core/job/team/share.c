@@ -167,6 +167,7 @@ bool yk__share_follow(yk_job *job)
     differs = memcmp(s->share, share, bytes) != 0;
     memcpy(s->share, share, bytes);
     pthread_mutex_unlock(&s->lock);
+    s->changes += differs;
     return differs;
 }
 

@@ -36,6 +36,7 @@ typedef struct yk__share {
     yk__policy *policy;            /* NULL before the first batch */
     yk__seat *seat;                /* by rank, as share[] and total[] */
     uint64_t memory_budget;        /* bytes that this rank may use; 0 if unknown */
+    uint64_t changes;              /* of the shares; a loader that has read ahead under fewer of them reads anew */
     uint64_t n;                    /* rows that the shares are for; 0 before the first batch */
     uint64_t *share, *total;
     yk__report report;               /* this rank's, since its last report */

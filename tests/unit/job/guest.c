@@ -476,6 +476,22 @@ START_TEST(lines_go_to_the_program)
 }
 END_TEST
 
+static int rank_lost(void *unused)
+{
+    (void)unused;
+    _exit(yk_rank(yk_open(&(yk_config){.devices = "cpu:0 cpu:0", .quiet = true})) ? 3 : 0);
+}
+
+START_TEST(lines_of_a_launch_go_to_the_program)
+{
+    static char all[8192];
+    yk_set_log(line_take, all);
+    ck_assert_int_ne(yk_launch_ranks(2, "cpu:0 cpu:0", rank_lost, NULL), 0);
+    yk_set_log(NULL, NULL);
+    ck_assert_msg(strstr(all, "yoke: launch: rank "), "%s", all);
+}
+END_TEST
+
 /* ---- Calls that would train nothing ---- */
 
 static void job_refused(yk_job *job, const char *words)
@@ -542,6 +558,7 @@ int main(void)
     tcase_add_test(t, threads_that_open_at_once);
     tcase_add_loop_test(t, all_ranks_name_the_canceller, 0, 4);
     tcase_add_test(t, lines_go_to_the_program);
+    tcase_add_test(t, lines_of_a_launch_go_to_the_program);
     tcase_add_test(t, calls_that_train_nothing_say_so);
     tcase_set_timeout(t, 300);
     tcase_add_test(t, cpu_gives_all_back);
