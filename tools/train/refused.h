@@ -151,9 +151,9 @@
                       "--data names one file: csv:FILE, jsonl:FILE or text:FILE"),                                            \
         TRAIN_REFUSED("text-column-name|text-field|dataset-text-field|label-column-name|text-column-names",                   \
                       "--data names the columns: csv:FILE,text=COLUMN,label=COLUMN"),                                         \
-        TRAIN_REFUSED("use-peft|use-lora|use-dora|use-rslora|lora-r|lora-rank|lora-alpha|lora-dropout|lora-target-modules|"              \
+        TRAIN_REFUSED("use-peft|use-lora|use-dora|use-rslora|lora-r|lora-rank|lora-alpha|lora-dropout|lora-target-modules|"   \
                       "lora-target|lora-target-linear|lora-model-dir|lora-modules-to-save|lora-task-type|finetuning-type|"   \
-                      "adapter|peft-type",                                                                                   \
+                      "adapter|adapters|lora|qlora|peft-type",                                                               \
                       "there are no adapters: all parameters of a model are trained"),                                        \
         TRAIN_REFUSED("load-in-4bit|load-in-8bit|quantization-bit|quantization-method|bnb-4bit-quant-type|"                   \
                       "use-bnb-nested-quant",                                                                                 \
