@@ -105,7 +105,8 @@ fi
 nothing_fits() {
     two "$out/c" 100K
     code=$?
-    grep -q "no parts of the slices fit: rank [01] .* needs [0-9]* bytes with an even part, and its memory limit is 102400" "$out/log" && [ $code = 1 ]
+    grep -q "no parts of the slices fit: rank [01] .* needs [0-9]* bytes with an even part, and its memory limit is 102400" "$out/log" &&
+        [ $code = 1 ]
 }
 ok "where nothing fits it is said" nothing_fits
 
