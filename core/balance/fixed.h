@@ -23,7 +23,7 @@ typedef struct yk__fixed {
 } yk__fixed;
 
 /* text: "equal", "speed", or a part for each rank, "3:1:2", of 1 to YK__PART_MOST; NULL for speed without a choice. source: the
- * setting's name, of: what is parted ("rows", "slices"), for messages. YK_E_ARG: the text is none of these, or names
+ * setting's name, of: the parted things ("rows", "slices"), for messages. YK_E_ARG: the text is none of these, or names
  * another number of ranks; nothing is to be freed then. */
 yk_status yk__fixed_read(const char *text, const char *source, const char *of, uint32_t ranks, yk__fixed *fixed,
                          yk_error *err);

@@ -30,7 +30,7 @@ struct part {
     int fd; /* -1 for memory */
     const uint8_t *mem; /* the caller's memory in place of a file; NULL if fd is open */
     uint64_t size, data_at; /* bytes of the file; offset of its data */
-    yk__watch *watch;       /* checksums of what was read; NULL if in memory */
+    yk__watch *watch;       /* checksums of the bytes read; NULL if in memory */
 };
 
 struct yk__safetensors {

@@ -25,7 +25,7 @@ typedef struct yk__stamp {
 
 yk__stamp yk__stamp_of(const struct stat *st);
 
-typedef struct yk__watch yk__watch; /* an open file's stamp, and checksums of what was read of it; about 700 bytes */
+typedef struct yk__watch yk__watch; /* an open file's stamp, and checksums of its bytes read so far; about 700 bytes */
 
 /* The file was opened, and nothing is read of it yet. YK_E_MEM. */
 yk_status yk__watch_new(const struct stat *st, yk__watch **out, yk_error *err);

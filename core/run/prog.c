@@ -95,7 +95,7 @@ static uint64_t account_bytes(const yk_program_memory *m)
     return m->argument + m->result - m->alias + m->temporary + m->code;
 }
 
-/* Counts what the program's compiler says of its memory, where it says anything. */
+/* Counts the program's memory by its compiler's account, if there is one. */
 static yk_status count_account(yk__exec *exec, const yk_program *program, yk_error *err)
 {
     yk_program_memory m;

@@ -24,7 +24,7 @@ bool yk__stage_find(const char *word, yk__stage *stage);
 /* YK_E_ARG for a word that names no stage, with the nearest word. `source` names the setting ("--shard"). */
 yk_status yk__stage_read(const char *word, const char *source, yk__stage *stage, yk_error *err);
 
-/* The values that the host holds for a rank with memory of its own. It updates parameters where they lie, so it has the state, too. */
+/* The values that the host holds for a rank with memory of its own. It updates the parameters that it holds, so it has the state, too. */
 typedef enum yk__offload { YK__OFFLOAD_NONE, YK__OFFLOAD_STATE, YK__OFFLOAD_PARAMS } yk__offload;
 
 /* Reads the places of values beside devices, "state=host,params=host" (yk_config.offload, --offload); NULL and "none" name none. YK_E_ARG
