@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Robust means of windows' times, and the rule that ends a comparison of two arms. */
+/*
+ * Robust means of windows' times, and the rule that ends a comparison of two arms: sets of members that run in turn (compare.h).
+ *
+ * The policy's files of core/balance keep times with yk__times_*, and policy_trial.c drives a comparison, one window a call. A window is
+ * one optimizer step; its times are seconds. Pure functions without a clock: equal times give equal verdicts on all ranks.
+ */
 #include "core/balance/compare.h"
 
 #include <math.h>

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading fixed parts, and a batch's rows by them; see fixed.h. */
+/*
+ * Fixed shares: reads the parts of `--shares 3:1:2`, and counts each rank's rows of a batch by them (fixed.h has the rounding).
+ *
+ * core/job/team calls it, in the thread of the user's program: share_fixed.c when a job opens, share_rows.c for each batch. Pure: each rank
+ * counts all ranks' rows alike, without messages.
+ */
 #include "core/balance/fixed.h"
 
 #include <stdio.h>

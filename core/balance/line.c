@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A line t = a + b n through measured times by weighted least squares. Old records fade, one outlier is ignored, two in one direction are a
- * change of speed. Uses: a rank's seconds over its rows, and seconds of joint work over members.
+ * A line t = a + b n through measured times, in seconds, by weighted least squares. Old records fade. One outlier is ignored; two in one
+ * direction are a change of speed, and scale the line.
+ *
+ * cost_model.c keeps two kinds of lines: a rank's seconds over its rows, and the seconds of joint work over members. policy.c stores them
+ * in checkpoints. Pure: equal records give equal lines on all ranks.
  */
 #include "core/balance/line.h"
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parts of the optimizer that minimise the longest time of a rank for updating its own part and copying the rest. Bisection over that time
- * finds them, as a rank's parts within a time are an interval.
+ * The ranks' parts of the optimizer, with sum 1. They minimise the longest time in which a rank updates its own part of the parameters and
+ * copies the rest. The parts that a rank can do within a given time are an interval, so bisection over that time finds the minimum.
+ *
+ * cost_model.c calls it, when members change or new times are known. Pure: no clock, no messages.
  */
 #include <math.h>
 

@@ -4,13 +4,17 @@
  *
  *   probe    the first shares: even among ranks of like pace, a few rows for slower ones; timed twice
  *   grow     four times the rows for ranks that had few, so that the cost of a run and of a row come apart
- *   settle   shares follow the fitted lines until they stay
+ *   settle   shares follow the fitted lines (seconds over rows, line.h) until they stay
  *   trial    windows with and without the weakest rank in turn: it stays only if the job is faster with it
  *   steady   one window of ten is timed; a deviation of 15 % (windows) or 20 % (a rank) leads back to settle
  *   retry    an excluded rank gets a row for a few windows, as often as that costs no more than 0.5 % of the time
+ *
  * An excluded rank whose device alone has become faster has a trial at once (policy_steady.c, recovery.c).
  *
  * Trials measure a rank's help; lines never decide it: ranks disturb each other in ways that no line knows of.
+ *
+ * core/job/team/share.c calls it in the step thread: yk__policy_pass after each window, and yk__policy_look with all ranks' reports. Every
+ * rank computes the same decision from equal reports. core/job/checkpoint/share_state.c saves the state as numbers.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first windows, with shares that need no line: even among ranks of like pace, few rows for slower ones. Also the evaluation of
- * their times. */
+/*
+ * The phases probe and grow: a job's first windows, before any rank has a fitted line. Ranks of like pace get even shares. Slower ranks,
+ * and ranks of limited memory, get a few rows, and then four times as many.
+ *
+ * yk__policy_new (policy.c) asks for the first shares, and yk__policy_look hands each timed window to yk__probe_look. It ends with a
+ * settling, or with the trial of a rank that seems to cost more than it adds. Pure: all ranks decide alike.
+ */
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shares that follow the lines until they stay; an alert is confirmed first. */
+/*
+ * The phase settle: shares follow the fitted lines until they change no more. After an alert, a deviation from the usual times, it first
+ * confirms that the deviation lasts.
+ *
+ * yk__policy_look (policy.c) hands it each timed window; three windows make a look. It ends with the next trial, or with the phase steady.
+ * Pure: all ranks decide alike from equal reports.
+ */
 #include <math.h>
 
 #include "core/balance/policy_inner.h"

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The windows between trials: detection of deviations, and retries of excluded ranks. */
+/*
+ * The phases steady and retry. In steady, one window of EVERY is timed; longer windows or a slower rank raise an alert, which leads back to
+ * settle. In retry, an excluded rank gets a row for some windows, and its time is compared with its line.
+ *
+ * yk__policy_look (policy.c) hands each window's reports to these phases. Trials that are due begin here, within the budgets of
+ * trial_schedule.c. Pure: all ranks decide alike.
+ */
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trials: the choice of the next rank, and windows with and without it in turn. */
+/*
+ * The phase trial: windows with and without one rank run in turn, until compare.c decides. The rank stays a member only if the job is
+ * faster with it. In a swap the rank takes the place of a member.
+ *
+ * Other phases begin a trial, and yk__policy_look (policy.c) hands it each window. Its end sets the members, lists an event, which
+ * core/job/team/share.c logs, and begins settle or steady. Pure: all ranks decide alike.
+ */
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Detection of an excluded rank's device that is faster again, by looks at it alone. */
+/*
+ * Detects that an excluded rank's device is fast again. A look is the time of one fixed matrix product on that device, in seconds.
+ *
+ * core/job/team/rank_pace.c makes looks between windows, and calls yk__recovery_look with each. The returned factor goes to the members,
+ * whose policy may then begin a trial (policy_steady.c).
+ */
 #include <math.h>
 
 #include "core/balance/balance.h"

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that compute on the same cores: they may disturb each other in ways that no line shows. */
+/*
+ * Seats: the host cores that a rank computes on, as bits. Ranks on the same cores may disturb each other in ways that no fitted line shows.
+ *
+ * core/job/team sets them when a job opens, and asks for turns, so that looks at excluded ranks' devices do not overlap. trial_schedule.c
+ * asks which ranks share cores. Pure.
+ */
 #include <string.h>
 
 #include "core/balance/balance.h"

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shares by the lines: the split that minimises the slowest rank's time, and its rounding to blocks of rows. */
+/*
+ * Rows of each rank by the fitted lines: the split that minimises the slowest rank's time, and its rounding to blocks of rows.
+ *
+ * cost_model.c and the policy's phases call yk__fit_shares, which keeps to members, limits of memory and blocks. Bisection over the time
+ * finds the split. Pure: equal lines give equal rows on all ranks.
+ */
 #include <math.h>
 #include <string.h>
 
