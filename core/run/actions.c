@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of kinds of actions: sums inside a step, buckets of gradients, and buckets of parameters. */
+/*
+ * The table of kinds of actions: work of the ranks together between a program's segments. Some kinds sum a vector of the step or a bucket
+ * of gradients. Other kinds pull a bucket of parameters to a lane, or wait for it.
+ *
+ * list.c looks a row up when it compiles a program. The loop in exec.c then calls the row's start and wait, in the step thread, which runs
+ * the user's program. A wait returns when the next segment can read the values. Counts are elements of f32.
+ */
 #include "core/run/actions.h"
 
 #include "core/base/mem.h"

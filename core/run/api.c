@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine's interface (run.h): makes and joins its parts, passes on calls to a single part, waits, reports. */
+/*
+ * The engine's interface (run.h): a rank's device, its parameters and the programs of its steps, as one object. The file makes and joins
+ * the engine's parts, and passes each call on to the part that does it.
+ *
+ * core/job calls it in the step thread, which runs the user's program. A failed call leaves its reason in *err. yk__engine_free gives back
+ * all that yk__engine_new and later calls made.
+ */
 #include "core/run/engine.h"
 
 #include <string.h>

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Means over the ranks' own parameters and moments. Parameters take the buckets' way of gradients and updated parameters, as they are many
- * and averaged often. Moments, which only a checkpoint needs, travel as one vector after the other.
+ * Means over the ranks' own parameters and moments, for LocalSGD, in which each rank updates whole parameters of its own (average.h).
+ *
+ * core/job/team/local_sgd.c calls it through api.c, in the step thread, on all ranks after the same step. Parameters travel by buckets, as
+ * gradients do, because they are many and averaged often. Moments, which only a checkpoint needs, travel one vector after the other.
  */
 #include "core/run/average.h"
 

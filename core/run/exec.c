@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs a program: brings its inputs to the device and executes its list of instructions. */
+/*
+ * Runs a program once: brings its inputs to the device and executes its list of instructions (list.h). Before each segment it binds the
+ * buffers of parameters, gradients, inputs and results to the segment's slots.
+ *
+ * micro.c calls yk__prog_run for a step's micro batches; the update, casts and fills call it for their own programs. It runs in the step
+ * thread. It returns when all commands are in the device's queue; the caller waits for queue->last_point.
+ */
 #include <string.h>
 
 #include "core/run/exec.h"

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host device of a rank that offloads: opening it, and its view of a bucket. */
+/*
+ * Opens and closes the host device of a rank that offloads: a processor that updates parameters in place of the rank's accelerator
+ * (host_device.h). Also shows it a bucket's memory, as values of the host that its programs may read and write.
+ *
+ * api.c opens and closes it, and values/params.c shows buckets when a layout is made, in the step thread. The engine owns the device.
+ */
 #include "core/run/host_device.h"
 
 bool yk__host_serves(const yk__device *dev)

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs the plugin's call on a thread of its own, and waits for it; see island_join.h. */
+/*
+ * Joins an island, cards of one host that exchange by NCCL, with a time limit. The plugin's join waits for all its members, and a dead
+ * member never comes. So the call runs on a thread of its own, and islands.c waits for that thread, or gives it up when *cancel is set, as
+ * at the end of a job.
+ *
+ * The struct join_call is shared by the two threads; the last one to let go frees it.
+ */
 #include "core/run/island_join.h"
 
 #include <pthread.h>

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiles a plan's segments and actions to a flat list of instructions, and writes a list as text. */
+/*
+ * Compiles a plan to a flat list of instructions: bind and run a segment, start and wait for an action between ranks. Also writes a list as
+ * text, for a plan's dump (core/plan/dump.c).
+ *
+ * prog.c makes a list when it makes a program, and frees it; the loop in exec.c executes it. A list does not change, so any thread may read
+ * it.
+ */
 #include "core/run/list.h"
 
 #include <stdio.h>

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A planned graph as programs of the device: requests to the planner, offsets of inputs, compilation of the segments. */
+/*
+ * A planned graph as programs of the device. The file fills the planner's request, lays inputs out in the input buffer, and compiles each
+ * segment of the plan with the device's plugin.
+ *
+ * cache.c makes the programs of micro batches with it, update_programs.c and values/ the others, in the step thread. Each caller frees its
+ * program by yk__prog_free. Sizes and offsets are bytes.
+ */
 #include "core/base/mem.h"
 #include "core/device/compiling.h"
 #include "core/run/exec.h"

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buffers and their account, transfers, points and waits: the services of the device that all parts of the engine use. */
+/*
+ * The device's queue, for all files of core/run: buffers and their account, transfers, points and waits. A point is a number that grows
+ * with each command; the device passes it when the command is done.
+ *
+ * All calls are in the step thread. Puts, gets and runs return at once; reads, writes and waits return when they are done. An allocation
+ * beyond the memory limit fails with an error that says the sizes in bytes.
+ */
 #include "core/run/queue.h"
 
 

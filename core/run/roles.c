@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Roles: the members of a step and each owner's part. Cuts buckets into slices, and moves moments when roles change. */
+/*
+ * Roles: the members of a step, and the part of each bucket that each owner updates. The file cuts buckets into slices, and moves the
+ * optimizer's moments when roles change.
+ *
+ * core/job/team/share.c calls yk__engine_set_roles between windows, and job_hash.c yk__engine_catch_up, on all ranks, in the step thread.
+ * Afterwards each rank's parts add up to whole buckets, and no moment has changed its value.
+ */
 #include <math.h>
 #include <string.h>
 

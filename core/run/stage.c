@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of stages; see stage.h. */
+/*
+ * The table of stages: the words of `--shard` (state, gradients, params) and of `--offload`, and the values that lie in slices with each.
+ *
+ * core/job reads the user's setting with it when a job opens. `yoke train` and `yoke plan` read configuration files with it. Thread-safe.
+ */
 #include "core/run/stage.h"
 
 #include <string.h>

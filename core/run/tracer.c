@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Traces: events are listed in memory, up to a limit, and written as the Chrome trace format's complete events ("ph": "X"). */
+/*
+ * Traces of steps for chrome://tracing and Perfetto. Events are listed in memory, up to a limit, and written in the Chrome trace format, as
+ * complete events ("ph": "X"); times are microseconds.
+ *
+ * The files of core/run add events where they submit commands or wait, in the step thread; api.c begins and ends a trace. A tracer that is
+ * off is NULL, and costs nothing.
+ */
 #include "core/run/tracer.h"
 
 #include <jansson.h>

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The programs of an update: statistics of the gradients of this rank's slices, and the optimizer's step on them. Each stretch of a slice
- * that belongs to one parameter group has a node. The gaps between parameters go with the parameter before them: their gradients, moments
- * and values are zero and stay zero.
+ * The device's programs of an update: statistics of the gradients of this rank's slices, and the optimizer's step on them. update.c and
+ * ways/norm.c ask for them in the step thread, and the struct yk__optim_programs owns them.
+ *
+ * Each stretch of a slice that belongs to one parameter group has a node. The gaps between parameters go with the parameter before them:
+ * their gradients, moments and values are zero and stay zero.
  */
 #include "core/run/update_programs.h"
 

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The exchanges at the end of a window, by the chosen way. Each rank gets its slices of the sums of gradients, and gives its slices of the
- * updated parameters. Buckets go in the order of their numbers on all ranks. Bucket k travels, or is summed, while the device still
- * computes the buckets after it.
+ * The exchanges at the end of a window, the micro batches of one optimizer step. Each rank gets its slices of the sums of gradients, and
+ * gives its slices of the updated parameters. The rank's way (way.h) says by which memory or messages.
+ *
+ * update.c calls yk__params_reduce, the ways call yk__params_publish, and readers of parameters yk__params_settle, in the step thread.
+ * Buckets go in the order of their numbers on all ranks. Bucket k travels, or is summed, while the device still computes the buckets after
+ * it.
  */
 #include <string.h>
 

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Far slices: their memory, their versions, and pulls of ranges of a bucket. */
+/*
+ * Far slices: with `--shard params` over messages, each trained bucket's f32 values lie with the owners of its slices alone. The file makes
+ * that memory, offers it to other ranks, and pulls ranges of a bucket from their owners (far_slices.h).
+ *
+ * Homes of buckets (home.c), the action `pull` (actions.c) and updates (ways/far_values.c) call it, in the step thread. Offers have
+ * versions, so a pull never mixes values of two steps.
+ */
 #include "core/run/values/far_slices.h"
 
 #include <string.h>

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Zeros, written by a program of the device: into fresh parameters and gradients, and into moments. */
+/*
+ * Zeros, written by a program of the device: into fresh parameters and gradients, and into the optimizer's moments.
+ *
+ * param_layout.c calls yk__fill_zero when buckets are new, and update.c when moments are, in the step thread. It returns when the device is
+ * done. Shared memory is left as it is: it begins with zeros, and other ranks may have written there.
+ */
 #include "core/run/exec.h"
 
 static void fill_slot(yk__graph *g, yk_slot_kind kind, uint32_t key, uint64_t n)

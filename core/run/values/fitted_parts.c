@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The first parts of slices, by memory (docs/decisions/0090). Ranks tell each other their capacities when a layout is made. A rank's part
- * is at most its capacity, and the other ranks take the rest by their weights. Capacities count until the first update: from then on a
- * job's reports say the parts that fit, from programs that have run. All ranks compute alike from equal numbers. The step thread.
+ * The first parts of slices, by memory (docs/decisions/0090). Ranks tell each other their capacities, in bytes, when params.c makes a
+ * layout. A rank's part is at most its capacity, and the other ranks take the rest by their weights. If no parts fit, all ranks fail with
+ * the sizes.
+ *
+ * Capacities count until the first update: from then on a job's reports say the parts that fit, from programs that have run. All ranks
+ * compute alike from equal numbers. The step thread.
  */
 #include <math.h>
 #include <stdio.h>

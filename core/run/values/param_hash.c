@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hashes of the memory from which this rank's device reads parameters, for comparison between ranks. */
+/*
+ * Hashes of the memory from which this rank's device reads parameters, so that ranks can be compared: f32 values, and copies in the compute
+ * format.
+ *
+ * core/job/checkpoint/job_hash.c calls it in the step thread, and exchanges the hashes itself. A hash waits for exchanges under way and for
+ * the device. Ranks with equal bits have equal hashes, also on unlike devices.
+ */
 #include "core/base/clock.h"
 #include "core/base/hash.h"
 #include "core/base/mem.h"

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The time of the parameters' layout: it is made when first needed, and again after a parameter that comes later. */
+/*
+ * Declares parameters, and decides when their layout, the cut into buckets with buffers, is made. That is before the first program, and
+ * again after a parameter that comes later.
+ *
+ * core/job/param.c declares parameters by yk__engine_param. Each function that needs buffers calls yk__engine_lay_out first, in the step
+ * thread. A layout that is dropped keeps all values on the host until the next one.
+ */
 #include "core/run/engine.h"
 
 yk_status yk__engine_lay_out(yk__engine *e, yk_error *err)

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values of parameters and states to and from the host. Without a layout they wait on the host; with one they go to the device, and into
- * the ranks' shared copy if they have one.
+ * Reads and writes values of parameters and states, whole, from and to the host's memory. Without a layout they wait on the host. With one
+ * they go to the device, and into the block that ranks share if they have one.
+ *
+ * core/job reads and writes through api.c, in the step thread. All ranks write the same values in the same order: a write compares them
+ * over the ranks. A read waits for the device, and gives the values after the last update.
  */
 #include <string.h>
 

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole vectors that the ranks hold in slices. */
+/*
+ * Whole vectors that the ranks hold in slices: a parameter's gradient, and the optimizer's moments. A read gathers the slices, and a write
+ * takes this rank's part.
+ *
+ * core/job calls it for yk_grad_read and for checkpoints, in the step thread. Reads are collective: all ranks call them in the same order.
+ * Vectors are f32.
+ */
 #include <string.h>
 
 #include "core/run/engine.h"

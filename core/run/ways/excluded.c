@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank that is no member: it gives nothing, learns the members' norm, and its device's copies of the parameters fall behind. */
+/*
+ * The row of the table of ways (way.h) for a rank that is no member: the job is faster without its rows. It gives nothing, and only learns
+ * the members' norm. Its device's copies of the parameters fall behind, and are read from the members when its program asks for values.
+ *
+ * choose.c picks the row, and the update (update.c) calls its columns in the step thread, once a window.
+ */
 #include "core/run/ways/ways.h"
 
 static bool excluded_fits(const yk__params *p)

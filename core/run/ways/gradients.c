@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gradients through the host: from the device to the block for exchanges, sums over members, and back. */
+/*
+ * Columns `reduce` that several ways share (way.h): gradients go from the device to the host's block for exchanges, are summed over the
+ * members, and go back to the device.
+ *
+ * The rows for shared memory and for messages use them, and offloaded.c and power.c use parts. They run in the step thread at the end of a
+ * window, bucket by bucket: a bucket travels while the device still computes the next. Counts are elements of f32.
+ */
 #include <string.h>
 
 #include "core/run/ways/ways.h"

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks without memory in common: sums and updated parameters travel bucket by bucket, the parameters while the next step begins. */
+/*
+ * The row of the table of ways (way.h) for ranks without memory in common. Gradients are summed, and updated parameters sent, bucket by
+ * bucket as messages. Parameters still travel while the next step begins.
+ *
+ * The update (update.c) calls `reduce` and `publish` on all members, and the action `all_gather` calls `await` before the segment that
+ * reads a bucket. The step thread calls all of them.
+ */
 #include "core/run/ways/ways.h"
 
 static bool messages_fit(const yk__params *p)

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PowerSGD over a rank's block of gradients: the choice of matrices, the two sums over members, errors. */
+/*
+ * PowerSGD over a rank's block of gradients (powersgd.h): two thin factors of each matrix travel instead of the matrix. The file chooses
+ * the matrices, makes the two sums over members, and keeps the error of each for the next step.
+ *
+ * ways/power.c calls yk__power_reduce at the end of each window, on all members, in the step thread. Afterwards each member's block holds
+ * the same sums, bit for bit. Other callers drop the factors when members, owners or parameters change.
+ */
 #include "core/run/ways/powersgd.h"
 
 #include <string.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products in the order of memory; sums of a column in f64. All ranks compute their common factors from equal numbers in this order. */
+/*
+ * The matrix products of PowerSGD, which run in the order of memory; sums of a column are in f64. powersgd.c alone calls them. All ranks
+ * compute their common factors from equal numbers in this order, so the factors have equal bits.
+ */
 #include "core/run/ways/powersgd_math.h"
 
 #include <math.h>

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Updated parameters through the block for exchanges: this rank's slices go there, and the other ranks' slices come from there. */
+/*
+ * Columns `publish` and `gather` that several ways share (way.h): updated parameters through the block for exchanges. This rank's slices go
+ * there from its device, and the other ranks' slices come from there.
+ *
+ * Rows for shared memory, messages, islands and offload use them, in the step thread, after an update. A device that reads its parameters
+ * in that block copies nothing.
+ */
 #include "core/run/ways/ways.h"
 
 void yk__update_note(yk__updater *u)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameters that travel in bf16 (masters.c): the host rounds them, so an only member's parameters leave its device too. */
+/*
+ * A row of the table of ways (way.h) for parameters that travel in bf16 (YOKE_WIRE_PARAMS; values/masters.c). It stands in front of other
+ * rows, and has the column `publish` alone. The host rounds the values, so an only member's parameters leave its device too.
+ */
 #include "core/run/ways/ways.h"
 
 static bool rounded_fits(const yk__params *p)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gradients in slices in front of another way: the sums were made in backward (values/slice_sums.h), and the update finds them. The row
- * has the column `reduce` and says the blocks; rows behind it in choose.c give the rest.
+ * Rows of the table of ways (way.h) for gradients in slices (`--shard gradients`), in front of other rows. The sums were made in backward
+ * (values/slice_sums.h), and the update finds them. The row has the column `reduce` and says the blocks; rows behind it in choose.c give
+ * the rest.
  */
 #include "core/run/ways/ways.h"
 

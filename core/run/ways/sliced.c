@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parameters in slices in front of another way: an update always leaves the new values in the block for exchanges, from which programs
- * pull buckets. So an only member publishes too, and an island passes nothing from device to device.
+ * A row of the table of ways (way.h) for `--shard params`, in front of other rows. An update always leaves the new values in the block for
+ * exchanges, from which programs pull buckets. So an only member publishes too, and an island passes nothing from device to device.
  */
 #include "core/run/ways/ways.h"
 
