@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Joins an island, cards of one host that exchange by NCCL, with a time limit. The plugin's join waits for all its members, and a dead
- * member never comes. So the call runs on a thread of its own, and islands.c waits for that thread, or gives it up when *cancel is set, as
- * at the end of a job.
+ * member never comes. So the call runs on a thread of its own. islands.c waits for that thread, or gives it up once *cancel is set.
  *
  * The struct join_call is shared by the two threads; the last one to let go frees it.
  */
