@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of algorithms. The first algorithm that fits a request runs it. */
+/*
+ * The table of algorithms for collectives: a job of one rank, the feed of an excluded rank, common memory, messages. The first row that
+ * fits a request runs it.
+ *
+ * request.c finds the row when a request begins, in the step thread, and calls the row's functions from then on.
+ */
 #include "core/coll/algorithms.h"
 
 #include "core/coll/feed.h"

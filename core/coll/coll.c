@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All communicators of a rank: making them, their buffers, the end of the job. */
+/*
+ * A rank's communicators as one object, yk__coll: the world and the members. Makes them at the start of a job, and allocates the buffers
+ * that all ranks share. Ends all waits when the job ends, and counts the bytes sent.
+ *
+ * core/group makes and frees the object; core/run/exchange.c allocates with it. All of it is in the step thread, apart from yk__coll_abort,
+ * which any thread may call. Allocation is collective: all ranks call it in the same order.
+ */
 #include "core/coll/coll.h"
 
 #include <string.h>

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Communicators: making them, and changing their members. */
+/*
+ * Communicators, lists of ranks that run collectives together: making them, and changing the list of members.
+ *
+ * coll.c makes the world and the members, and core/group changes the members between steps, on all ranks, in the step thread. A change
+ * first exchanges each rank's state, so ranks that disagree end with an error instead of waiting for ever.
+ */
 #include "core/coll/comm.h"
 
 #include <string.h>

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups the members of a communicator by hosts. */
+/*
+ * Groups the members of a communicator by hosts, so that algorithms over messages send to each host once.
+ *
+ * comm.c makes the lists, and members.c fills them after each change of members, under the plane's lock. Groups stand in the order of their
+ * lowest rank, so all ranks have equal lists.
+ */
 #include "core/coll/comm_hosts.h"
 
 #include <string.h>

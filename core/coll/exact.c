@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The exact sum of squares (U. Kulisch, "Computer arithmetic and validity", 2008). Eight lanes add the squares of up to 64 numbers
- * in double, always in the same order. That sum goes into fixed point: additions there have no order. Parts of 64 keep the
- * fixed-point work small beside the multiplications.
+ * The exact sum of squares of gradients (U. Kulisch, "Computer arithmetic and validity", 2008). Any order and grouping give the same bits,
+ * so a norm does not depend on the ranks' parts. Sums over ranks (reduce.c) and core/run fill it, and core/run/ways/norm.c reads it.
+ *
+ * Eight lanes add the squares of up to 64 numbers in double, always in the same order. That sum goes into fixed point: additions there have
+ * no order. Parts of 64 keep the fixed-point work small beside the multiplications. Pure; any thread.
  */
 #include "core/coll/exact.h"
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of a communicator's members, and their hosts. */
+/*
+ * The list of a communicator's members by rank, and the lists of hosts that follow from it.
+ *
+ * comm.c sets it, under the plane's lock if the job has messages. Feeds ask it for the lowest member, which serves excluded ranks, and for
+ * the excluded ranks.
+ */
 #include "core/coll/members.h"
 
 #include <string.h>

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pool of a communicator's requests, and the list of the requests in progress. */
+/*
+ * The fixed pool of a communicator's requests, and the list of the requests in progress, in the order of their begin.
+ *
+ * request.c takes, lists and releases requests in the step thread. The algorithms mark them as done, over messages also in the progress
+ * thread. So the lists change under the plane's lock. NULL if all requests are in use.
+ */
 #include "core/coll/pool.h"
 
 #include "core/base/clock.h"

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The arithmetic of collectives, over the members' data in the order of rank numbers. Every algorithm ends here, for common memory and
- * for messages, so all give the same bits.
+ * The arithmetic of collectives: sums and maxima over the members' data, in the order of rank numbers.
+ *
+ * Every algorithm ends here, in common memory (shm/), over messages (messages/) and in a job of one rank (solo.c), so all give the same
+ * bits. The step thread or the progress thread calls it. Pure.
  */
 #include "core/coll/reduce.h"
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cutting a vector into slices, one per rank. */
+/*
+ * Cuts a vector of n elements into slices, one per rank, at multiples of 64 elements: even, or in proportion to weights.
+ *
+ * core/run cuts buckets of gradients and parameters with it; the owner of a slice updates it. All ranks cut alike from equal weights. The
+ * caller frees the lists. Pure but for the allocation; any thread.
+ */
 #include "core/coll/slices.h"
 
 #include <string.h>

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives of a job of one rank, which never waits. */
+/*
+ * The algorithm for collectives of a job of one rank. A request is done when it begins, and never waits. The result is the rank's own data,
+ * as the same sum over one member would give it.
+ *
+ * request.c calls it through the table in algorithms.c, in the step thread.
+ */
 #include "core/coll/solo.h"
 
 #include <string.h>

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Makes the plan of a job's collectives over messages, by measured times. yk__coll_new calls yk__plan_make in the step thread, on all ranks
- * at the start of a job. A job without messages, or of at most two ranks, has no plan. A direct exchange of b bytes takes one round, a + s
- * b. By columns it takes two rounds, and each line carries 2/n of the bytes: 2 a + s b 2/n (Rabenseifner's argument, "Optimization of
- * collective reduction operations", 2004, with a direct exchange in both halves). Rounds (msg_rounds.c) carry the bytes of a direct
- * exchange in fewer messages, but each waits for the one before. The faster way depends on a message's cost and latency, so both are
- * measured. Times are medians of several calls, as lines let the first bytes after a rest pass faster than later ones.
+ * at the start of a job. A job without messages, or of at most two ranks, has no plan.
+ *
+ * A direct exchange of b bytes takes one round, a + s b: a is a message's latency, s its seconds per byte. By columns (msg_columns.c) it
+ * takes two rounds, and each line carries 2/n of the bytes: 2 a + s b 2/n (Rabenseifner's argument, "Optimization of collective reduction
+ * operations", 2004, with a direct exchange in both halves).
+ *
+ * Rounds (msg_rounds.c) carry the bytes of a direct exchange in fewer messages, but each waits for the one before. The faster way depends
+ * on a message's cost and latency, so both are measured. Times are medians of several calls, as lines let the first bytes after a rest pass
+ * faster than later ones.
  */
 #include "core/coll/tune.h"
 

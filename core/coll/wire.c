@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Encodes and decodes gradients for the wire. A block of int8: its scale, f32, then the numbers divided by the scale, in [-127, 127], or
- * -128 for NaN.
+ * Encodes and decodes gradients for the way between hosts (YOKE_WIRE): f32, bf16 or int8. A block of int8 has its scale, f32, then the
+ * numbers divided by the scale, in [-127, 127], or -128 for NaN.
+ *
+ * messages/msg_reduce.c writes at the sender and reads at the receiver, in the step thread or the progress thread. The sender's rounding
+ * error can be kept, and is added to its next gradients (error feedback).
  */
 #include "core/coll/wire.h"
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All-reduces over messages by columns: member i gets its share of the columns from all members, reduces them in the order of rank
- * numbers, and sends the result to all. Each line carries 2 (n - 1) / n of the bytes. A direct exchange carries n - 1 times the bytes,
- * in one round instead of two. Both add the numbers of each column in the same order, so the bits are equal.
+ * All-reduces over messages by columns: member i gets its share of the columns from all members, reduces them in the order of rank numbers,
+ * and sends the result to all. Each line carries 2 (n - 1) / n of the bytes. A direct exchange carries n - 1 times the bytes, in one round
+ * instead of two. Both add the numbers of each column in the same order, so the bits are equal.
  *
- * The first piece carries the shares, the piece two later (yk__msg.lag) the results: by then the window has finished the first.
+ * msg_kinds.c calls it if tune.c found columns faster, in the step or the progress thread. The first piece carries the shares, the piece
+ * two later (yk__msg.lag) the results: by then the window has finished the first.
  */
 #include "core/coll/messages/msg_columns.h"
 

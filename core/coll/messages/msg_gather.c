@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All-gather of slices and broadcast over messages. Each byte goes to another host once: to that host's leader towards the sender; the
- * ranks of the host share this work. In an all-gather the other ranks read slices in the leader's block in common memory, once its
- * message tells that a chunk is there. In a broadcast the leader sends the chunk on.
+ * All-gather of slices and broadcast over messages; msg_kinds.c calls it piece by piece, in the step or the progress thread. Each byte goes
+ * to another host once: to that host's leader towards the sender; the ranks of the host share this work. In an all-gather the other ranks
+ * read slices in the leader's block in common memory, once its message tells that a chunk is there. In a broadcast the leader sends the
+ * chunk on.
  *
  * Steps that need a chunk of another host run two pieces later (yk__msg.lag): by then the window has finished it.
  */

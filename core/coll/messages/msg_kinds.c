@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pieces of each kind of collective over messages.
+ * The pieces of each kind of collective over messages. msg.c asks for the number of pieces, posts each and finishes it, under the plane's
+ * lock, in the step thread or the progress thread.
  *
  *   barrier, all-gather, all-reduce   one piece: record and small data, from each member to each, or in rounds (msg_rounds.c)
  *   all-reduce by columns             three: record and shares of columns, nothing, results (msg_columns.c)

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pieces of requests over messages: their sends and receives, the members' records, and the numbers of each chunk. */
+/*
+ * Pieces of requests over messages: their sends and receives, the members' records, and the numbers of each chunk. A record says which
+ * request a member is in, so members that are in different requests end with an error.
+ *
+ * msg.c makes and tests pieces; the files of each kind of collective (msg_reduce.c and its neighbours) post messages with them. The step or
+ * the progress thread holds the plane's lock. Sizes are bytes.
+ */
 #include "core/coll/messages/msg_piece.h"
 
 #include <string.h>

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reduce-scatter over messages. A rank adds up its slice of all members' blocks, a chunk of every slice at a time. It reads the blocks
- * of its own host in common memory, and receives parts of the other blocks as messages.
+ * Reduce-scatter over messages. A rank adds up its slice of all members' blocks, a chunk of every slice at a time. It reads the blocks of
+ * its own host in common memory, and receives parts of the other blocks as messages. msg_kinds.c calls it piece by piece, in the step or
+ * the progress thread.
  *
- * With sums by rank each member of another host sends its block's part of the slice, and the owner adds the parts in the order of rank
- * numbers. With sums by host (yk__coll_config.by_host) one member of each other host, the leader towards the owner, adds up its host's
- * parts in that order and sends the sum. The owner adds the hosts' sums, each host at the place of its lowest rank. A host then sends as
- * many bytes as if it had one rank.
+ * With sums by rank each member of another host sends its block's part of the slice. The owner adds the parts in the order of rank numbers.
+ * With sums by host (yk__coll_config.by_host) each other host has a leader towards the owner. The leader adds up its host's parts in that
+ * order and sends the sum. The owner adds the hosts' sums, each host at the place of its lowest rank. A host then sends as many bytes as if
+ * it had one rank.
  *
  * The sender may round the numbers (yk__coll_config.wire). The receiver adds them up in f32.
  */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Seals of messages. msg_plane.c calls it under the plane's lock, in the step thread or the progress thread.
+ * Seals of messages, for a transport that does not check its messages itself: a checksum and a number let the receiver find a changed, lost
+ * or repeated message. That ends the job with an error; nothing is sent twice. msg_plane.c calls it under the plane's lock, in the step
+ * thread or the progress thread.
  *
  * A send copies its bytes behind a head into one block, which travels as a whole. A receive checks the block's head, sum and order, and
  * then copies the bytes to its caller. Each end remembers the last KEPT messages to and from each other rank, in tables of fixed size.

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Broadcasts in common memory: the root writes chunks into its slot, in turn into two places, and the other members read them. Chunks
- * are numbered over all broadcasts of a communicator. The root writes a chunk once all members have read the last but one, of whichever
- * root.
+ * Broadcasts in common memory; shm_comm.c calls it in the step thread. The root writes chunks into its slot, in turn into two places, and
+ * the other members read them.
+ *
+ * Chunks are numbered over all broadcasts of a communicator. The root writes a chunk once all members have read the last but one, even if
+ * another root wrote that one.
  */
 #include "core/coll/shm/shm_broadcast.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests in common memory. Each member writes its part and the record of the request into its own slot, and sets a counter. It waits
- * for all members, and computes the result from all slots. Large vectors are in common memory already; only the counter travels.
+ * The algorithm for collectives in common memory; request.c calls it through the table in algorithms.c, in the step thread. Each member
+ * writes its part and the record of the request into its own slot, and sets a counter. It waits for all members, and computes the result
+ * from all slots. Large vectors are in common memory already; only the counter travels.
  *
  * A slot holds the records of the last requests and two parts of small ones, used in turn. A member that reuses a place waits until all
  * members are done with it. Requests finish soon after all members begin them, so that wait is almost always over at once.

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The slots of a communicator in common memory: allocation, and waits for their counters. */
+/*
+ * A communicator's slots in common memory, one per member: allocation, and waits for the members' counters. A member writes to its own slot
+ * alone.
+ *
+ * comm.c makes and frees them with the communicator, on all ranks. shm_comm.c and shm_broadcast.c wait with yk__shm_need, which a lost
+ * member ends with an error. The step thread.
+ */
 #include "core/coll/shm/shm_slot.h"
 
 #include "core/base/mem.h"
