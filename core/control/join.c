@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank's side: joining and leaving. peers.c has its knowledge of the other ranks, stuck.c the waits, live.c the beat.
+ * A rank's side of the start and end: joins a job, and leaves it. core/group calls it, in the thread that opens or closes the job. peers.c
+ * has the rank's knowledge of the other ranks, stuck.c the waits, live.c the beat.
  *
- * The launcher has left one message in the inherited socket: this rank's number (hello), with descriptors of two shared memory objects,
- * the table of ranks and the host's common memory (core/coll/shm/shm.h). Both are checked before they are mapped: an object without a size
- * seal could shrink and end the process later. A rank that has marked itself as joined waits until all ranks have joined, ended, or are
- * late.
+ * The launcher has left one message in the inherited socket: this rank's number (hello), with descriptors of two shared memory objects, the
+ * table of ranks and the host's common memory (core/coll/shm/shm.h). Both are checked before they are mapped: an object without a size seal
+ * could shrink and end the process later. A rank that has marked itself as joined waits until all ranks have joined, ended, or are late.
  */
 #include "config.h"
 

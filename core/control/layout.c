@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizes and text of the control object, for the launcher and the ranks alike. */
+/*
+ * The sizes and texts of the control object, the shared memory in which the ranks of a host show their state. The launcher's process, each
+ * rank and the agent's thread use these functions, so all agree on the layout. Sizes are bytes. Pure; any thread.
+ */
 #include "core/control/control_internal.h"
 
 #include <string.h>

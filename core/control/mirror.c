@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes frames from the changes of a slot, and writes frames into the slot on another host. agent.c calls it, in the agent's thread.
+ * Shows a rank of another host in this host's control object, as if it were local. Makes frames from the changes of a slot, and writes
+ * frames into the slot on another host. agent.c calls it, in the agent's thread.
  *
  * On each host a slot has one writer: the rank itself, or the agent that mirrors it. Readers look at the count first, then at the blob. So
  * a writer stores the blob before its count, and for the same reason the name before the state.

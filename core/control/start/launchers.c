@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The variables that other launchers set for their processes, in one table. The row that counts becomes an origin with a way to the
- * other ranks, or an error that names the missing variables.
+ * The variables by which other launchers (torchrun, srun, mpirun, Kubernetes) tell a process its rank and its job, in one table. origin.c
+ * asks for the row that counts, in the opening thread. The row becomes an origin with a way to the other ranks, or an error that names the
+ * missing variables.
  *
- * Sources: torchrun's "Environment Variables" (docs.pytorch.org, elastic/run), srun(1) "OUTPUT ENVIRONMENT VARIABLES", mpirun(1) of
- * Open MPI 4.1, MPICH's hydra, Kubernetes' "Indexed Job".
+ * Sources: torchrun's "Environment Variables" (docs.pytorch.org, elastic/run), srun(1) "OUTPUT ENVIRONMENT VARIABLES", mpirun(1) of Open
+ * MPI 4.1, MPICH's hydra, Kubernetes' "Indexed Job".
  */
 #include "config.h"
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Credentials of munge, by the prototypes and numbers of munge(3), munge_ctx(3) and munge_enum(3). */
+/*
+ * Credentials of munge, a service by which hosts prove a message's user and keep it secret. meeting.c seals and opens the job's secret with
+ * it in the joining thread, so the launcher's store shows no secret. The library is loaded at the first call.
+ *
+ * Prototypes and numbers are those of munge(3), munge_ctx(3) and munge_enum(3).
+ */
 #include "config.h"
 
 #include "core/control/start/munge.h"

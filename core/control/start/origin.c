@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the way in which this process was started, from its environment (origin.h has the order): by yoke launch, with an open or a
- * closed descriptor; by hand; by another launcher (launchers.c); or as a single process.
+ * Finds the way in which this process was started, from its environment (origin.h has the order): by yoke launch, with an open or a closed
+ * descriptor; by hand; by another launcher (launchers.c); or as a single process.
+ *
+ * core/group, core/job and the `yoke` command ask it before they open a job, in their own thread. Nothing is connected here. A faulty or
+ * missing variable is an error that names it.
  */
 #include "config.h"
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts that all ways to an origin share: the user's address, the missing variables, the line for people. */
+/*
+ * Parts that all ways to an origin, the record of how a process was started, share: the user's address of rank 0, the list of missing
+ * variables, and the line that tells people the origin.
+ *
+ * origin.c and launchers.c fill an origin with it; waiting.c and `yoke info` print it. No state; any thread.
+ */
 #include "config.h"
 
 #include "core/control/start/origin_record.h"

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A client of the PMI text protocol, with the six requests that it needs. Source: MPICH, src/pmi/doc/wire-protocol. */
+/*
+ * A client of PMI, the text protocol by which launchers such as Slurm and MPICH's hydra pass small texts between processes. It sends six of
+ * the protocol's requests: enough to put a text, and to get another rank's.
+ *
+ * meeting.c and bootstrap.c call it in the joining thread, and it waits for all ranks at the protocol's barrier. Source: MPICH,
+ * src/pmi/doc/wire-protocol.
+ */
 #include "config.h"
 
 #include "core/control/start/pmi.h"

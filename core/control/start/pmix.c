@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A client of PMIx that shares one text by put, commit, fence with data and get. The library stays loaded. */
+/*
+ * A client of PMIx, the library by which launchers such as Slurm and Open MPI pass small data between processes. It shares one text by put,
+ * commit, fence with data and get.
+ *
+ * meeting.c calls yk__pmix_share in the joining thread, on all ranks. It waits at the fence for all of them. The library stays loaded.
+ */
 #include "config.h"
 
 #include "core/control/start/pmix.h"

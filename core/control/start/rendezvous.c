@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Both sides of the unix socket by which ranks of one host find its control object. */
+/*
+ * Both sides of the unix socket by which ranks of one host find its control object, the memory in which they show their state. The lowest
+ * rank listens, and its agent's thread hands descriptors out (agent.c). Other ranks connect in their joining thread (bootstrap.c).
+ *
+ * A peer must belong to this user, and send the job's token and a free rank. The listener refuses any other.
+ */
 #include "config.h"
 
 #include "core/control/start/rendezvous.h"

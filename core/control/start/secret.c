@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a secret. It checks the file that it opened, as the name may stand for another file a moment later. */
+/*
+ * Reads a job's secret from a file (YOKE_SECRET_FILE), by which ranks on other hosts prove that they belong to the job. bootstrap.c calls
+ * it in the joining thread.
+ *
+ * The file must belong to this user or root, and no other user may read it. The check is of the opened file, as the name may stand for
+ * another file a moment later.
+ */
 #include "config.h"
 
 #include "core/base/absent.h"

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the variables that describe the start of a process. An empty variable counts as unset, as shells and schedulers set empty ones. */
+/*
+ * Reads environment variables that describe the start of a process, as texts and whole numbers, and lists the missing ones. The files of
+ * control/start and core/job/team call it before a job is joined.
+ *
+ * An empty variable counts as unset, as shells and schedulers set empty ones. A text that is no number gives false, and the caller's error
+ * names the variable.
+ */
 #include "config.h"
 
 #include "core/control/start/variables.h"

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The log line of a process that waits at the start of a job. */
+/*
+ * The log line of a process that waits at the start of a job: which ranks are absent, and how this process was started. It comes once a
+ * wait has become long.
+ *
+ * The files that wait (join.c, assemble.c, rendezvous.c) ask whether the line is due between their polls. meeting.c waits inside a library,
+ * so there a thread of its own writes the line.
+ */
 #include "config.h"
 
 #include "core/control/start/waiting.h"
