@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Structs of older and newer programs. */
+/*
+ * Configuration structs of programs that were compiled with an older or newer yoke.h. Such a struct comes with its size. Missing members
+ * are zero. A set member that this library does not know is an error (decision 0079).
+ *
+ * Public calls with a struct use it before anything else, in the caller's thread. The result is the caller's struct or *whole, never a new
+ * allocation.
+ */
 #include "core/job/config_size.h"
 
 #include <string.h>

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job inside another program: any of its threads can end it, and its log lines go to the program's own log. */
+/*
+ * A job inside another program: any of its threads can end the job (yk_cancel), and log lines go to the program's own log (yk_set_log).
+ *
+ * yk_cancel may come from any thread while the job is open. The job's own thread notices at its next wait or yk_ok, and fails with
+ * YK_E_CANCELLED on all ranks.
+ */
 #include <stdatomic.h>
 #include <stdio.h>
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of values that the host wants or has, and their memory. */
+/*
+ * The table of step values that the host wants or has read (yk_keep, yk_item, yk_read), and their memory.
+ *
+ * read.c adds and finds entries, flush.c ages them at a step's end, all in the job's thread. The table owns the memory. Memory that a run
+ * may still write to is freed later.
+ */
 #include "core/job/host_values.h"
 
 #include <string.h>

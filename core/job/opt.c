@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Optimizers: settings, parameter groups, clipping, and their layout in the engine. */
+/*
+ * Optimizers (yk_sgd, yk_adam, yk_adamw): settings, parameter groups, rates, clipping and accumulation, and their layout in the engine
+ * (core/run), which does the arithmetic.
+ *
+ * The user's program calls it in the job's thread. window.c asks yk__opt_made before a job's first update. The job owns the optimizer.
+ */
 #include "core/job/opt.h"
 
 #include <math.h>

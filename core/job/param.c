@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameters and states: their table, first values, reading and writing. */
+/*
+ * Parameters and states (yk_param, yk_state): their table, first values, reading and writing. The values lie in the engine (core/run); a
+ * handle stays valid until the job closes.
+ *
+ * The user's program and models call it in the job's thread, in the same order on all ranks. First values follow from name and seed, so all
+ * ranks have the same. Numbers are f32 unless a call says otherwise.
+ */
 #include "core/job/param.h"
 
 #include <math.h>

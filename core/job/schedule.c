@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Schedules: the optimizer takes the rate (and momentum) of their step. */
+/*
+ * Schedules of the learning rate (yk_schedule): the optimizer takes the rate, and perhaps the momentum, of each step. core/nn has the
+ * rules.
+ *
+ * The user's program calls yk_sched_step after yk_step, in the job's thread; only a step that ended a window counts. save.c stores and
+ * restores the place.
+ */
 #include <math.h>
 
 #include "core/job/config_size.h"

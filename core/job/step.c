@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory of a step: allocated once, emptied at each step's end. */
+/*
+ * The memory of the step under way: trace, inputs, call sites, recipes and counts. It is allocated once and emptied at each step's end.
+ *
+ * open.c makes and frees it, flush.c empties it, in the job's thread. Capacities stay, so a step like the last one allocates nothing.
+ */
 #include "core/job/step.h"
 
 #include <string.h>

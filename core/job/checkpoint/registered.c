@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registered bytes are u8 tensors in a safetensors file, so they get the same checksums and the same all-or-nothing writing as the other
- * files. */
+/*
+ * Registered bytes: memory of the user's program that checkpoints save and restore (yk_register_for_checkpointing). They are u8 tensors in
+ * a safetensors file, so they get the same checksums and the same all-or-nothing writing as the other files.
+ *
+ * save.c and emergency.c write and read them in the job's thread. The memory stays the program's own. A block whose size has changed is an
+ * error.
+ */
 #include "core/job/checkpoint/registered.h"
 
 #include <string.h>

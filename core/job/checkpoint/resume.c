@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compares a checkpoint's settings with the job's. The job's settings hold from there on; one log line names the differences. */
+/*
+ * Compares a checkpoint's settings with the job's: optimizer, schedule, momentum, precision, shares. The job's settings hold from there on;
+ * one log line names the differences.
+ *
+ * save.c calls it while it loads a checkpoint (yk_load), in the job's thread.
+ */
 #include "core/job/checkpoint/resume.h"
 
 #include <inttypes.h>

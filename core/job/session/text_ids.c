@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Converts text to token ids for a program without a data set, such as a server, which gets its texts one by one. */
+/*
+ * Converts text to token ids for a program without a data set, such as a server, which gets its texts one by one (yk_tokenizer_open).
+ * core/text has the tokenizers.
+ *
+ * The user's program calls it in the job's thread; each rank works alone. The job owns the tokenizer.
+ */
 #include <string.h>
 
 #include "core/job/job.h"

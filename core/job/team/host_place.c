@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host's device of a rank that offloads; see host_place.h. */
+/*
+ * The settings of a rank that offloads, whose host updates parameters in place of the device: the words of --offload, the check that they
+ * fit the stage, and the processor to use.
+ *
+ * open.c calls it in the job's thread while a job opens, and agree.c hashes the words. It opens nothing: core/run/host_device.c does.
+ */
 #include "core/job/team/host_place.h"
 
 #include <stdio.h>

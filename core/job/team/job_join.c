@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Joins the ranks of a launch, once for all jobs of the process, and leaves them at its end. */
+/*
+ * Joins the ranks of a launch, once for all jobs of the process, and leaves them at its end. A single process gets a group of one for each
+ * job.
+ *
+ * open.c calls it when a job opens or closes, in the job's thread. The group outlives the job. A handler of exit() leaves it, so other
+ * ranks learn how this process ended.
+ */
 #include "core/job/team/job_join.h"
 
 #include <stdatomic.h>

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LocalSGD: the times at which ranks average, and the weight of a rank's rows. */
+/*
+ * LocalSGD: each rank steps on its own gradients, and all ranks average their parameters every k steps (local_sgd.h). The file decides when
+ * they average, and weighs each rank by its rows.
+ *
+ * window.c calls it at a window's end and save.c before a checkpoint, in the job's thread, on all ranks. core/run/average.c does the sums.
+ */
 #include "core/job/team/local_sgd.h"
 
 bool yk__local_sgd_on(const yk_job *job)

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Formats by rank: "fp32,bf16,fp16", the last one for all ranks that follow. */
+/*
+ * Formats of computation by rank: "fp32,bf16,fp16", the last one for all ranks that follow (yk_config.precision). Checks the words, and
+ * tells a rank's format, its name, and if gradients need a loss scale.
+ *
+ * open.c asks it while a job opens, in the job's thread. An unknown word is an error that lists the known ones. Pure.
+ */
 #include "core/job/team/precision.h"
 
 #include <string.h>

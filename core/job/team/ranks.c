@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The user's view of the ranks: starting them, this rank's number, and collective calls outside of steps. */
+/*
+ * The user's view of the ranks: starting them (yk_launch), this rank's number (yk_rank), and calls that all ranks make outside of steps
+ * (yk_barrier, yk_print, yk_make_dir).
+ *
+ * The user's program and the tools call it in the job's thread; yk_launch comes before any job, while the program has one thread. It starts
+ * the ranks' processes through core/launch.
+ */
 #include <stdarg.h>
 #include <stdio.h>
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fixed shares, and fixed parts of slices: the setting that has them, the check that all ranks agree, and conflicts with other settings. */
+/*
+ * The setting of fixed shares (--shares) and of fixed parts of slices (--shard-parts): reads it, and refuses other settings that contradict
+ * it. core/balance/fixed.c has the words' meaning.
+ *
+ * open.c calls it while a job opens; data.c and sampler.c check before training, in the job's thread. Errors name both settings.
+ */
 #include <string.h>
 
 #include "core/base/option.h"

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A batch's parts, and each rank's rows over all batches. */
+/*
+ * This rank's rows of a batch: the first row and the count, by fixed shares or by the policy's. Also counts each rank's rows over all
+ * batches.
+ *
+ * data.c and sampler.c ask for each batch. A loader's thread asks ahead, so `share` is under a lock. A program without a loader asks by
+ * yk_split, and yk_share tells a rank's part of all rows.
+ */
 #include "core/job/team/share.h"
 
 static void fixed_part(const yk_job *job, int64_t n, int64_t *first, int64_t *count)

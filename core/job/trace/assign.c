@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yk_assign: states that take a value of a step once it has run. */
+/*
+ * yk_assign: a state takes a value of the step once the step has run, as running statistics do. The operation only notes the pair; the
+ * engine (core/run) copies the value when flush.c runs the step.
+ *
+ * The user's program and op_norm.c call it in the job's thread. In training the value must be equal on all ranks.
+ */
 #include "core/job/param.h"
 #include "core/job/trace/op.h"
 #include "core/job/trace/sharding.h"

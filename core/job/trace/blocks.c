@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of a step that are computed differently: again in backward, or in f32. */
+/*
+ * Blocks of a step that are computed differently: again in backward, to save memory (yk_recompute_begin), or in f32
+ * (yk_full_precision_begin). The step notes each block's range of nodes or calls, for core/plan.
+ *
+ * Models and the user's program call it in the job's thread. Each block must be ended before yk_step.
+ */
 #include "core/base/mem.h"
 #include "core/job/job.h"
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Elementwise operations, reductions and products. */
+/*
+ * The public elementwise operations, reductions and products (yk_add, yk_sum, yk_matmul). Each checks its operands, appends nodes to the
+ * step's graph, and says how its result lies over the ranks.
+ *
+ * Models and the user's program call them in the job's thread; nothing is computed until the step runs. Shapes broadcast as in NumPy.
+ */
 #include "core/job/input.h"
 #include "core/job/operand.h"
 #include "core/job/trace/op.h"

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of tokens without padding. The host knows the mask before the step runs. So packing is a look-up by two vectors of row numbers
- * that are made here: the token of each packed row, and the packed row of each token. The vectors are inverse, which the planner uses:
- * the gradient of one look-up is the other.
+ * The public operations on rows of tokens without padding (yk_pack_tokens, yk_unpack_tokens). BERT calls them in the job's thread, while a
+ * step is traced.
+ *
+ * The host knows the mask before the step runs. So packing is a look-up by two vectors of row numbers that are made here: the token of each
+ * packed row, and the packed row of each token. The vectors are inverse, which the planner uses: the gradient of one look-up is the other.
  */
 #include <string.h>
 

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The placement of an operation's result over the ranks, from its operands (sharding.c defines it). The operations (op_*.c) call these
- * rules in the job's thread, while they trace a step. */
+/*
+ * The placement of an operation's result over the ranks, from its operands: replicated, sharded by rows, a partial sum, or local
+ * (sharding.c defines them).
+ *
+ * The operations (op_*.c) call these rules in the job's thread, while they trace a step. A result without a possible placement is local,
+ * and a loss that depends on it is an error.
+ */
 #include "core/job/trace/sharding.h"
 
 static const char exchange_off[] = "it is no sum over rows, and in evaluation (yk_train off) the ranks exchange nothing";

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The user's data of a step: inputs, constants, rows; and the keys of dropout's random numbers. */
+/*
+ * The user's data of a step: inputs (yk_input), constants, the number of rows (yk_set_rows), and the keys of dropout's random numbers.
+ *
+ * Data loaders, models and the user's program call it in the job's thread. An input is copied at once, so the caller may change its memory.
+ * All ranks count rows alike; rows have numbers of the global batch.
+ */
 #include "core/job/trace/step_feed.h"
 
 #include <string.h>
