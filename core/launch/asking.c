@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asking plugins in a child process. Shared memory holds the name of the plugin being asked, as a dying driver sends nothing. */
+/*
+ * Asks plugins for their devices in a child process, as a driver may start threads, hang or end its process. Shared memory holds the name
+ * of the plugin being asked, so that the waiting process can tell which driver died.
+ *
+ * device_choice.c and `yoke info` start a child, wait for it and read its answer, in a program with one thread.
+ */
 #include "config.h"
 
 #include "core/launch/asking.h"

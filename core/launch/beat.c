@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Beats to the hosts of a job, from a process of its own. A stopped launcher (Ctrl-Z, SIGSTOP) sends none, and its hosts must not take that
- * for its end. The process ends with the launcher and with the launcher's host; then the hosts end their ranks.
+ * for its end. remote.c starts and stops it.
+ *
+ * The process ends with the launcher and with the launcher's host; then the hosts end their ranks.
  */
 #include "config.h"
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A killed launcher can end no process. The kernel then kills its direct children, the ranks, but children of a rank's wrapper live on. The
- * guard is a small process of its own session, holding one end of a socket. If the other end closes without a goodbye, the launcher has
- * died, and the guard kills the groups that were registered.
+ * The guard: a small process of its own session that ends the ranks' children if the launcher is killed. The kernel then kills the
+ * launcher's direct children, the ranks, but children of a rank's wrapper live on.
+ *
+ * The guard holds one end of a socket. launch.c starts it, and spawn.c registers each rank's process group. If the other end closes without
+ * a goodbye, the launcher has died, and the guard kills the groups.
  */
 #include "config.h"
 

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A host's part of a job: reading the launcher's records, choosing devices, listening for rank 0, starting the ranks. */
+/*
+ * One host's part of a job on several hosts, `yoke launch --node`: reads the launcher's records, chooses devices, listens for rank 0, and
+ * starts the ranks. node.h has the protocol.
+ *
+ * cmd_launch.c calls yk__node_main in a process that the launcher (remote.c) started by ssh or srun. It returns when all ranks of this host
+ * have ended.
+ */
 #include "config.h"
 
 #include "core/launch/node.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The traffic of a host's part of a job while its ranks run. Their lines go to the launcher, each with its rank in front; the launcher's
- * signals go to the ranks. The loop in launch.c waits for both kinds.
+ * The traffic of a node, one host's part of a job, with the launcher while its ranks run. Their lines go to the launcher, each with its
+ * rank in front; the launcher's signals go to the ranks. node.c opens it; the loop in launch.c waits for both kinds. One thread.
  */
 #include "config.h"
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting a node on a host: the command, its process, and the records for it (node.h). */
+/*
+ * Starts a node, one host's part of a job, from the launcher: the command (ssh or srun), its process, and the records that tell the node
+ * its ranks and its job (node.h).
+ *
+ * remote.c calls it for each host, in a program with one thread. Words that a remote shell reads are quoted.
+ */
 #include "config.h"
 
 #include "core/launch/peer.h"

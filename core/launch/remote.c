@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The launcher of several hosts. It holds a child per host, ssh or srun, and learns of a host only over that child. A node whose launcher
- * asks it to end, or whose connection ends, ends its ranks itself.
+ * The launcher of several hosts: starts a node per host, hears it, and ends all of them at the first error. It holds a child per host, ssh
+ * or srun, and learns of a host only over that child. `yoke launch --hosts` calls it in a program with one thread.
  *
- * After the first error the launcher ends all nodes by closing their input; it kills a connection that still exists END_MS later.
+ * A node whose launcher asks it to end, or whose connection ends, ends its ranks itself. After the first error the launcher ends all nodes
+ * by closing their input; it kills a connection that still exists END_MS later.
  */
 #include "config.h"
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting the ranks of a job: each rank's environment, its process in a group of its own, and the report of a failed exec. */
+/*
+ * Starts the ranks of a job: each rank's environment, its process in a group of its own, and the report of a failed exec.
+ *
+ * launch.c calls it in a program with one thread, as it forks. A rank inherits the descriptor of the job's shared memory and its variables
+ * YOKE_RANK and so on. If one rank cannot start, the error names it and the reason.
+ */
 #include "config.h"
 
 #include "core/launch/launch_internal.h"
