@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mixed precision: selects the values in the 16-bit format, by the precision class of the operations.
+ * The planner's pass for mixed precision (passes.c): selects the values in the 16-bit format, by the precision class of the operations, and
+ * inserts casts.
  *
- * LOWP  16-bit operands (each value is cast once, for forward and backward) and a 16-bit result. The result is f32 if it is
- *       a gradient of a parameter, or if only FULL operations read it.
- * FULL  f32 operands and results.
- * WIDE  16-bit if every operand of the full shape is. Broadcast operands (biases, statistics, constants) do not widen the
- *       result. If such an operand is f32, the operation computes in f32 and rounds its result once. A following operation
- *       of the same kind takes the value before rounding.
- * KEEP  the format of the first float operand.
- * Blocks of f32 (yk__full): every operation and gradient in them is FULL; inputs are widened, outputs are f32.
- * In a job of fp8 the low format is bf16. Operands of some products (eight.h) are rounded to 8 bits, once per value
- * and format.
- * Losses and their successors are f32: cross entropy gives f32 for logits of every format.
+ * LOWP: 16-bit operands (each value is cast once, for forward and backward) and a 16-bit result. The result is f32 if it is a gradient of a
+ * parameter, or if only FULL operations read it.
+ *
+ * FULL: f32 operands and results.
+ *
+ * WIDE: 16-bit if every operand of the full shape is. Broadcast operands (biases, statistics, constants) do not widen the result. If such
+ * an operand is f32, the operation computes in f32 and rounds its result once. A following operation of the same kind takes the value
+ * before rounding.
+ *
+ * KEEP: the format of the first float operand.
+ *
+ * Blocks of f32 (yk__full): every operation and gradient in them is FULL; inputs are widened, outputs are f32. In a job of fp8 the low
+ * format is bf16. Operands of some products (eight.h) are rounded to 8 bits, once per value and format. Losses and their successors are
+ * f32: cross entropy gives f32 for logits of every format.
  */
 #include <string.h>
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Offers each composite to the device. A composite that it does not claim is replaced by its body, until only claimed
- * composites and primitives are left.
+ * The planner's pass that offers each composite, an operation with a definition in simpler ones, to the device. A composite that it does
+ * not claim is replaced by that definition, until only claimed composites and primitives are left.
+ *
+ * passes.c runs it once a plan, in the step thread. The plugin answers through request->claims.
  */
 #include "core/base/log.h"
 #include "core/plan/plan_internal.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums of scaled values: sum(x * c) = c * sum(x) if c is constant along the summed axes, and sum(-x) = -sum(x). The gradients
- * of a shift and of a scale that broadcast over the same axes (batch norm's mean and beta) then share one sum, which saves
+ * The planner's pass for sums of scaled values (passes.c): sum(x * c) = c * sum(x) if c is constant along the summed axes, and sum(-x) =
+ * -sum(x). Batch norm's mean and beta, a shift and a scale, broadcast over the same axes. Their gradients then share one sum, which saves
  * one pass over the gradient.
  */
 #include <string.h>

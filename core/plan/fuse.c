@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gathers nodes in clusters: conditions for joining a cluster, for merging two, and the order of the attempts. */
+/*
+ * The planner's pass that fuses nodes: gathers them in clusters, each of which becomes one node, so that values between them need no
+ * memory. This file has the conditions for joining a cluster, for merging two, and the order of the attempts; fuse_cluster.h has the kinds.
+ *
+ * passes.c runs it once a plan, in the step thread. fuse_emit.c writes the clusters to the new graph.
+ */
 #include "core/plan/fuse_cluster.h"
 
 #include <string.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by gathering and emitting clusters: reading a shape as another, producers, needs of a node. */
+/*
+ * Questions that the two halves of fusion share, gathering (fuse.c) and emitting (fuse_emit.c) clusters: reading a shape as another, the
+ * node that makes a value, the needs of a node. Pure functions of the graph.
+ */
 #include "core/plan/fuse_cluster.h"
 
 bool yk__restride(const yk_value *v, uint32_t dims, const int64_t *dim, int64_t *stride)

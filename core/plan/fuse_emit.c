@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Emits clusters as nodes with bodies; offers them to the device, and splits them again on a refusal. */
+/*
+ * The second half of fusion: emits the clusters that fuse.c gathered as nodes with bodies, into the new graph. Each is offered to the
+ * device; a cluster that the device refuses is split and offered again, down to plain nodes.
+ */
 #include "core/plan/fuse_cluster.h"
 
 #include <string.h>

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lanes: ranges of device memory in which buckets take turns, as their times do not cross. A bucket of gradients that the run sums needs
- * memory from the first node that writes it until its turn to be summed. Buckets are summed in the order of their numbers, on all ranks,
- * and behind all sums of vectors. So requests have one order on ranks whose devices order and fuse nodes differently.
+ * Lanes: ranges of device memory in which buckets take turns, as their times do not cross. pulls.c and segment.c lay lanes out in the
+ * planner's last pass.
+ *
+ * A bucket of gradients that the run sums needs memory from the first node that writes it until its turn to be summed. Buckets are summed
+ * in the order of their numbers, on all ranks, and behind all sums of vectors. So requests have one order on ranks whose devices order and
+ * fuse nodes differently.
  */
 #include "core/base/mem.h"
 #include "core/plan/plan_internal.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Moves nodes that a sum over ranks does not need behind it, so that the device has work while the ranks wait for each other:
- * in backward the weight gradients, half of its work. Nodes keep their order otherwise; sums keep theirs.
+ * The planner's pass that moves nodes behind a sum over ranks if the sum does not need them (passes.c). So the device has work while the
+ * ranks wait for each other: in backward the weight gradients, half of its work. Nodes keep their order otherwise; sums keep theirs.
  */
 #include "core/base/mem.h"
 #include "core/plan/plan_internal.h"

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recomputation: backward computes the values that it reads of a block of forward nodes again, right before their first use
- * there, from the values that enter the block (Chen et al., "Training deep nets with sublinear memory cost", 2016). Random
- * numbers depend on counters alone, so the second computation gives the same bits.
+ * The planner's pass for recomputation (passes.c; also called activation checkpointing). Backward reads values of a block of forward nodes.
+ * It computes them again, right before their first use there, from the values that enter the block (Chen et al., "Training deep nets with
+ * sublinear memory cost", 2016). Random numbers depend on counters alone, so the second computation gives the same bits.
  *
- * Stored all the same: values that forward nodes outside of the block read, values that the caller needs, and sums over
- * ranks.
+ * Stored all the same: values that forward nodes outside of the block read, values that the caller needs, and sums over ranks.
  *
- * Without a request: large values that one pass over memory makes from stored values (a copy in another order or format; an
- * activation function from its operand and a layer's normalisation, unless the request keeps them). Each such chain is a
- * block by itself.
+ * Without a request: large values that one pass over memory makes from stored values. Such are copies in another order or format. So are an
+ * activation function and a layer's normalisation, unless the request keeps them. Each such chain is a block by itself.
  */
 #include <string.h>
 

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cuts the planned graph at the joint actions of the ranks: at a complete bucket, at every all_reduce, before the first node that
- * needs its result, and before the first reader of parameters that the last update still gathers. A segment is a small graph with a
- * list of its slots; the ranks' work is a list of actions (plan.h; docs/decisions/0018).
+ * The planner's last pass (passes.c). It cuts the planned graph at the joint actions of the ranks: at a complete bucket, at every
+ * all_reduce, and before the first node that needs its result. Also before the first reader of parameters that the last update still
+ * gathers.
+ *
+ * A segment is a small graph with a list of its slots; the ranks' work is a list of actions (plan.h; docs/decisions/0018). core/run/prog.c
+ * compiles the segments, and core/run/list.c puts both in order.
  */
 #include <stdlib.h>
 #include <string.h>
