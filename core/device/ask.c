@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Questions to a plugin before its use: start-up, the number of its devices, and their capabilities. The answers are checked. A process
- * that waits for this one can see which plugin is being asked.
+ * that waits for this one can see which plugin is being asked (core/launch/asking.c).
+ *
+ * select.c, pluginlist.c and device_open.c ask, in the thread that opens or selects devices. A wrong answer is an error with the plugin's
+ * name.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Binds a thread to the cores of a placement's list. */
+/*
+ * Binds the calling thread, and threads that it starts later, to the cores of a placement's list, such as "0-3,6". device_open.c calls it
+ * before it opens a device on the host's cores. A core that this process may not use is an error.
+ */
 #include "config.h"
 
 #include <errno.h>

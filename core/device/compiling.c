@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compilations, and the log line of those that take long. A vendor's compiler may take minutes in one call and say nothing, so a thread of
- * its own writes the line: after FIRST_MS, and again each time that the time has doubled.
+ * Compilations, and the log line of those that take long. core/run/prog.c and simplerun.c say when each program begins and ends, in the
+ * step thread; other ranks then see that this one compiles.
+ *
+ * A vendor's compiler may take minutes in one call and say nothing, so a thread of its own writes the line: after FIRST_MS, and again each
+ * time that the time has doubled.
  */
 #include <pthread.h>
 #include <signal.h>

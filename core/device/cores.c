@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of cores as text, "0-3,6": parsing and formatting. */
+/*
+ * Lists of cores as text, "0-3,6": parsing and formatting. Placements, seats (core/balance/seat.c) and the topology use that form. No
+ * state; any thread. 0 if the text is no such list.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

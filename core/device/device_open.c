@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank's device: binding, loading, opening, probing, and closing. */
+/*
+ * Opens and closes a rank's device: binds the thread to its cores, loads the plugin, checks the device's capabilities, makes its queue, and
+ * runs the start-up probe (probe.c).
+ *
+ * core/job opens a rank's device, core/run/host_device.c the host's of a rank that offloads, and yoke-cts the one under test. The caller's
+ * thread uses the device from then on, and frees it by yk__device_close.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

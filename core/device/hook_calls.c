@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hook's functions with a handle: each unwraps the host's handles, calls the plugin, and checks the result. */
+/*
+ * The layers' functions with a handle (YOKE_LAYERS): each unwraps the host's handles, calls the plugin's function of the same name, and
+ * checks, times or prints the call. They stand in a plugin's table in place of its own.
+ *
+ * All of core calls them through that table, without knowing of the layer. validate.c has the checks.
+ */
 #include <stdlib.h>
 
 #include "core/base/log.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hook's functions for copies, registered host memory, abort and spans.
+ * The layers' functions for copies, registered host memory, abort and spans (YOKE_LAYERS). As in hook_calls.c each unwraps the host's
+ * handles, calls the plugin's function of the same name, and checks, times or prints the call.
  */
 #include "core/base/mem.h"
 #include "core/device/hook.h"

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host's services for plugins: memory, log, failure messages, options, the reference kernels, a cache folder. */
+/*
+ * The host's services for plugins (yk_host in plugin.h): memory, log, failure messages, options, the reference kernels, a cache folder.
+ *
+ * plugin.c hands the table to each plugin at its start, and the plugin may call it from any thread. A failure message belongs to the
+ * calling thread, and yk__plugin_fail puts it in the error of the call that failed.
+ */
 #include "config.h"
 
 #include <ctype.h>

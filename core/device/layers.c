@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* YOKE_LAYERS: the list of layers, wrapping a table, and a table's functions without a handle. */
+/*
+ * YOKE_LAYERS: reads the list of layers (trace, count, validate), and wraps a plugin's table of functions in them. Also has the wrapped
+ * functions without a handle.
+ *
+ * plugin.c calls yk__layers_wrap when it loads a plugin. Without the variable the table stays as it is, and calls cost nothing.
+ */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides which shared objects this process may load: only files that no user but its own and root could have put there. */
+/*
+ * Decides which shared objects this process may load, and maps them: only files that no user but its own and root could have put there.
+ *
+ * plugin.c and transport_load.c ask before each load, in any thread. A refusal names the folder or file, its mode, and the remedy.
+ */
 #include "config.h"
 
 #include "core/device/module.h"

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rough speed of a device, before a job's own steps tell it: the time of one product. */
+/*
+ * A rough speed of a device, before a job's own steps tell it: the seconds of one fixed matrix product.
+ *
+ * core/job/team/rank_pace.c measures each rank's device with it, and rival.c two plugins for one card, in the thread that opened the
+ * device. 0 if the device could not run it.
+ */
 #include "core/base/mem.h"
 #include "core/device/device_internal.h"
 #include "core/device/simple.h"

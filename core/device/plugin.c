@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loads plugins by name or path; naming a file twice gives one plugin. */
+/*
+ * Loads plugins by name or path, checks them and starts them. Naming a file twice gives one plugin. The list of loaded plugins belongs to
+ * the process.
+ *
+ * select.c, pluginlist.c and device_open.c load plugins, from any thread: a lock guards the list. An unknown name is an error with the
+ * nearest known one and the folder that was searched.
+ */
 #include "config.h"
 
 #include <errno.h>

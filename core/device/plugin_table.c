@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plugin's table: checked, and completed so that no caller has to test for NULL. */
+/*
+ * Takes a plugin's table of functions: checks it, and completes it so that no caller has to test for NULL. A table of an older minor
+ * version of plugin.h is shorter; its missing functions get defaults.
+ *
+ * plugin.c calls it when it loads a plugin. A table without a required function is refused with the function's name.
+ */
 #include "config.h"
 
 #include "core/device/device_internal.h"

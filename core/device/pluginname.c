@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of plugins: of files "yoke_NAME.so", and of the files in the folder. Opens no file. */
+/*
+ * Names of plugins: NAME from a file "yoke_NAME.so", and the list of such files in the folder. plugin.c and pluginlist.c use it. Opens no
+ * plugin's file; any thread.
+ */
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The small planner: it replaces unclaimed composites by their bodies, and gives every value a place. A value never moves, so a wrong
- * result is the device's fault and not the plan's.
+ * result is the device's fault and not the plan's. The start-up probe, the timed product (pace.c) and yoke-cts use it; training does not.
+ *
+ * simplerun.c runs such a plan on a device. One thread per object.
  */
 #include <string.h>
 

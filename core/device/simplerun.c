@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs a planned graph on a device, once, with its own buffers; and converts single elements of any type. */
+/*
+ * Runs a graph that the small planner (simple.c) planned, once, on a device, with its own buffers. Also converts single elements of any
+ * type to and from double.
+ *
+ * The start-up probe (probe.c), the timed product (pace.c) and yoke-cts call it in the thread that opened the device. It returns when the
+ * device is done.
+ */
 #include <math.h>
 #include <string.h>
 #include <time.h>

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loads transports. A table is used as it is; its users check for optional parts (one-sided writes). */
+/*
+ * Finds and loads transports, shared objects that carry messages between hosts (transport.h). core/group chooses one by name when a job
+ * starts, and yoke-cts tests one. An unknown name is an error with the names in the folder.
+ *
+ * A table is used as it is; its users check for optional parts (one-sided writes).
+ */
 #include "config.h"
 
 #include "core/device/transport_load.h"
