@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The best evaluation, kept and found again. */
+/*
+ * The best evaluation of a training: keeps its checkpoint (DIR/checkpoint-best) and its record (best.json), loads it at the end, and says
+ * when to stop without progress.
+ *
+ * cmd_train.c reads the options and hangs the record on each checkpoint; loop.c judges each evaluation. All calls are in the main thread of
+ * every rank, with equal results. A resumed run finds the record in its checkpoint.
+ */
 #include "tools/train/best.h"
 
 #include <math.h>

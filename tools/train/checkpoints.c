@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checkpoints of one output folder: which there are, the newest, and removing the oldest. */
+/*
+ * The checkpoints of one output folder, DIR/checkpoint-STEP: writes one, finds the newest to resume from, and removes the oldest
+ * (--save-total-limit).
+ *
+ * cmd_train.c and loop.c call it in the main thread of every rank; rank 0 lists and removes files. Folders of other programs are neither
+ * counted nor touched.
+ */
 #include "tools/train/checkpoints.h"
 
 #include <dirent.h>

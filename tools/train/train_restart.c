@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The mark that an attempt leaves in the output folder for the next one. */
+/*
+ * The mark of a launch in its output folder (DIR/.yoke-run). An attempt that yoke launch started anew (--max-restarts) finds it, and knows
+ * the folder as its own.
+ *
+ * output.c writes it on rank 0; cmd_train.c and checkpoints.c ask, in the main thread. Without restarts no file is written.
+ */
 #include "tools/train/train_restart.h"
 
 #include <errno.h>
