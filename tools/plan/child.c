@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A child with a pipe for its output. */
+/*
+ * Runs this program as a child process, and reads its output through a pipe. Also sets environment variables for children, and restores
+ * them.
+ *
+ * describe.c, search.c and tools/bench/mixed.c call it in the main thread, and wait for the child's end.
+ */
 #define _GNU_SOURCE
 #include "tools/plan/child.h"
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums of work and times, rows by speed, and the fit of times to probes. */
+/*
+ * The arithmetic of `yoke plan`: sums of work and times, rows by speed, and the fit of times to probes. Times are seconds, work is
+ * operations and bytes.
+ *
+ * describe.c fits a device's times; search.c predicts a step, and table.c prints its parts. Pure functions.
+ */
 #include "tools/plan/cost.h"
 
 #include <math.h>

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Probes, the fit, and the file in the cache folder under the devices' names and the plugins' names for them. */
+/*
+ * Describes this machine's devices for `yoke plan`: runs probes, fits the times, and keeps the result in the cache folder, under the
+ * devices' names and the plugins' names for them.
+ *
+ * search.c calls it in the main thread, before candidates are compared; a description in the cache costs no probe.
+ */
 #include "config.h"
 
 #include "tools/plan/describe.h"

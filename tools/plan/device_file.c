@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads and writes files of described devices, key by key. */
+/*
+ * Reads and writes files of described devices (JSON or YAML), by which `yoke plan --device-file` plans for a machine that is not here.
+ *
+ * describe.c and search.c read them, `yoke info --describe` writes them, in the main thread. A wrong key or value is an error with the
+ * file's name.
+ */
 #include "tools/plan/device_file.h"
 
 #include <math.h>

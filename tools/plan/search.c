@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes, plans and sorts the candidates. */
+/*
+ * The search of `yoke plan`: makes the candidates (stages of sharding, recomputation, micro batches, offload), plans each one's memory and
+ * time, and sorts them.
+ *
+ * cmd_plan.c calls search_run in the main thread. `yoke estimate-memory` plans each candidate in a child process (child.c), so that a
+ * failure ends only that one. tools/train/train.c applies the chosen one.
+ */
 #include "tools/plan/search.h"
 
 #include <math.h>

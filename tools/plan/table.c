@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints candidates in columns of fixed width, so that scripts can cut them. */
+/*
+ * Prints the candidates of `yoke plan`, as columns of fixed width, so that scripts can cut them, or as JSON. cmd_plan.c calls it in the
+ * main thread, after the search (search.c).
+ */
 #include "tools/plan/table.h"
 
 #include "core/base/number.h"

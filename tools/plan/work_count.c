@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts operations, bytes and elements of a planned graph, node by node. */
+/*
+ * Counts the operations, bytes and elements of a planned step's graph, node by node. `yoke estimate-memory` and `yoke bench` print them,
+ * and cost.c turns them into seconds. Main thread; the job may plan only, or run.
+ */
 #include "tools/plan/work_count.h"
 
 #include <stdio.h>
