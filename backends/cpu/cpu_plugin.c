@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of the CPU plugin: one device, the cores of this rank; buffers are host memory. */
+/*
+ * The table of the CPU plugin, as the host loads it (plugin.h): one device, the cores of this rank; buffers are host memory. Its functions
+ * measure the pool, choose the instruction set, allocate buffers, and pass programs and queues to the files of exec/.
+ *
+ * core calls them through the table: a device's calls in the thread that opened it, claims and programs in any thread.
+ */
 #define _GNU_SOURCE
 #if defined HAVE_CONFIG_H
 #include "config.h"

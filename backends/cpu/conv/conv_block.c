@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Direct convolution on blocks of channels, for steps above 1 and for small images: forward and dx. A group of images
- * is laid out as [block of channels][remainder modulo the step][line][column][image][vector], with zeros around, so that
- * the grid points of a line, of all images of the group, see a tap at one distance and are rows of one register block
- * (kern_block.inc): full strips for images of any width. dx has a phase for each remainder of the result's pixels; they
- * share the laid out gradient and are put together before the result is written, line by line.
+ * Direct convolution on blocks of channels, for steps above 1 and for small images: forward and dx. cpu_conv.c asks block_fits and
+ * block_plan while a program is compiled, in any thread; the steps run on the workers.
+ *
+ * A group of images is laid out as [block of channels][remainder modulo the step][line][column][image][vector], with zeros around. So the
+ * grid points of a line, of all images of the group, see a tap at one distance. They are rows of one register block (kern_block.inc): full
+ * strips for images of any width. dx has a phase for each remainder of the result's pixels. The phases share the laid out gradient, and are
+ * put together before the result is written, line by line.
  */
 #include <string.h>
 

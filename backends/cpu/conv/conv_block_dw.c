@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gradient of a strided convolution's weights, directly. E[t, c, o] is the sum over all grid points (pixels of gy, of all images) of
- * x[c, pixel that tap t sees from there] gy[o, there]. For one tap that is a product of two matrices, channels x grid points x results,
- * whose rows need not be gathered. Input and gradient are laid out in the thread's memory (cpu_grouped: blocks of as many channels as a
- * vector has words, a group of images side by side, x by remainder modulo the stride). There the grid points of a line are neighbours in
- * both, one vector each, at the tap's distance.
+ * The gradient of a strided convolution's weights, directly. cpu_conv.c plans it while a program is compiled; its steps run on the workers.
  *
- * Three steps. part_step makes sums of images cut into fixed parts, so that bits do not depend on the workers, and of panels (two blocks
- * of results) in ranges, so that every worker has work. sum_step adds the parts in order. finish_step turns E into gw[o][c][t]. With
+ * E[t, c, o] sums x[c, p(t)] gy[o, there] over all grid points, the pixels of gy of all images; p(t) is the pixel that tap t sees from
+ * there. For one tap that is a product of two matrices, channels x grid points x results, whose rows need not be gathered. Input and
+ * gradient are laid out in the thread's memory (cpu_grouped: blocks of as many channels as a vector has words, a group of images side by
+ * side, x by remainder modulo the stride). There the grid points of a line are neighbours in both, one vector each, at the tap's distance.
+ *
+ * Three steps. part_step makes sums of images cut into fixed parts, so that bits do not depend on the workers. Panels (two blocks of
+ * results) are cut in ranges, so that every worker has work. sum_step adds the parts in order. finish_step turns E into gw[o][c][t]. With
  * products of bf16 pairs a word holds a number of each of two images: half the words, half the products.
  */
 #include <string.h>

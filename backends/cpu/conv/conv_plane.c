@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Converts between images of planes, [channel][pixel], and blocks of channels, [block][position][vector of words]. A word is a number in
- * f32 or, for products of bf16 pairs, two neighbouring channels or two neighbouring images of one channel.
+ * Converts between images of planes, [channel][pixel], and blocks of channels, [block][position][vector of words]. The algorithms on
+ * blocks, Winograd's and the pools call it within their steps, on a worker, with that worker's memory.
+ *
+ * A word is a number in f32 or, for products of bf16 pairs, two neighbouring channels or two neighbouring images of one channel.
  */
 #include <string.h>
 

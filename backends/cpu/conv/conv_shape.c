@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of images seen through taps, rows of results, and padded planes. */
+/*
+ * Parts that the algorithms of convolution share: a row of an image as a tap sees it, rows of results, and planes padded with zeros.
+ *
+ * The steps of conv_*.c call it on a worker; the planning half (cpu_padding_of and so on) runs while a program is compiled. Lengths are
+ * elements. Pure functions on the caller's memory.
+ */
 #include "backends/cpu/conv/conv_shape.h"
 
 #include <string.h>

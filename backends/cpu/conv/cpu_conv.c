@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chooses the algorithm of a convolution: the first of a table that fits. Winograd's and the one on blocks of channels take a node as it
- * is. The other algorithms take products (conv_shape.h). Forward is one product of all pixels. dx is one for each phase of the stride,
- * as input pixels with one remainder modulo the stride see the same subset of taps:
+ * Plans a convolution: chooses its algorithm, the first of a table that fits. cpu_ops.c calls cpu_plan_conv for a node while a program is
+ * compiled, in any thread.
+ *
+ * Winograd's and the one on blocks of channels take a node as it is. The other algorithms take products (conv_shape.h). Forward is one
+ * product of all pixels. dx is one for each phase of the stride, as input pixels with one remainder modulo the stride see the same subset
+ * of taps:
+ *
  *   gx[c, (n,q)] = sum_(o,t) w'[c, (o,t)] gy[n, o, at'(q,t)].
  */
 #include "backends/cpu/conv/cpu_conv.h"

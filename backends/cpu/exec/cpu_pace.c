@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trials of more and fewer workers, seldom enough to cost little. */
+/*
+ * The number of workers for a program, by measured times: now and then a trial of half or twice as many, seldom enough to cost little
+ * (cpu_pace.h has the rule).
+ *
+ * cpu_program.c asks before each run and records its time after it, in the thread that runs the queue. Pure arithmetic: results of programs
+ * do not depend on it.
+ */
 #include "backends/cpu/exec/cpu_pace.h"
 
 #define FIRST 64        /* runs before the first trial: one costs about two runs */

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads, the events they wait for, and the phases of a run. */
+/*
+ * The pool of worker threads, one for each core of the device: the events they wait for, the phases of a run, and the measured cost of
+ * waking them.
+ *
+ * cpu_program.c runs a program's steps with cpu_pool_run, in the queue's thread, which is worker 0 (cpu_queue.c). One run at a time. A call
+ * returns when all pieces are done; it does not wait for a worker that never came (cpu_pool.h).
+ */
 #define _GNU_SOURCE
 #include "backends/cpu/exec/cpu_pool.h"
 

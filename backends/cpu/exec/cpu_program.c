@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run of a compiled program. Shared steps are phases of the pool; the worker that ended the last phase runs the serial steps after it. */
+/*
+ * Runs a compiled program (cpu_build.c made it): each step is a function over pieces. A step worth sharing is a phase of the pool; the
+ * worker that ended the last phase runs the serial steps after it.
+ *
+ * cpu_queue.c calls cpu_prog_run in the queue's thread, one run at a time, with memory for the workers. It returns when all steps are done.
+ * Sizes are bytes.
+ */
 #include <math.h>
 
 #include "backends/cpu/exec/cpu_program.h"

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The in-order queue: a ring of jobs and a thread, bound to the device's first core, that runs them and is worker 0 of
- * the pool. Short work that finds the queue idle runs at once in the caller: a hand-over would cost more.
+ * The in-order queue of the CPU device: a ring of jobs (programs and copies) and a thread that runs them. The thread is bound to the
+ * device's first core, and is worker 0 of the pool.
+ *
+ * The plugin's table calls it (cpu_plugin.c), any one thread at a time. A submission returns a point, and the points are done in order.
+ * Short work that finds the queue idle runs at once in the caller: a hand-over would cost more. A failure stays: later calls return it.
  */
 #define _GNU_SOURCE
 #include <sched.h>

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads moved by sched_setaffinity; that one does not run is seen by its processor clock (clock_getcpuclockid(3), by thread). */
+/*
+ * Moves a worker whose core another program has taken to the core of a worker that waits for it (migrate.h). cpu_pool.c calls it on the
+ * workers; each worker has a seat, which says its thread and if it holds a piece.
+ *
+ * sched_setaffinity moves threads. A thread that does not run is seen by its processor clock, which stands still (clock_getcpuclockid(3),
+ * by thread).
+ */
 #define _GNU_SOURCE
 #include "backends/cpu/exec/migrate.h"
 

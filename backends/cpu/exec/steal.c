@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Work stealing without locks. Each worker has a range of the phase's pieces and takes from its front; a worker with an empty range
- * takes from the end of another range. A range is one word, so that taking is a compare and swap: the phase in the upper bits, then the
- * end, then the first piece, 12 bits each. A worker that comes back from an older phase fails the comparison.
+ * Work stealing without locks: hands the pieces of a phase to the workers. cpu_pool.c calls it: one worker begins a phase, and each takes
+ * pieces until none is left.
+ *
+ * Each worker has a range of the phase's pieces and takes from its front. A worker with an empty range takes from the end of another one. A
+ * range is one word, so that taking is a compare and swap: the phase in the upper bits, then the end, then the first piece, 12 bits each. A
+ * worker that comes back from an older phase fails the comparison.
  */
 #include "backends/cpu/exec/steal.h"
 

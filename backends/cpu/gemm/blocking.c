@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sizes of blocks, by the shape and the caches of today's processors, and rectangles for the workers. */
+/*
+ * The sizes of a matrix product's blocks, by its shape and the caches of today's processors, and rectangles of C for the workers.
+ * blocking.h has the figure, in BLIS's names.
+ *
+ * cpu_dot.c, cpu_conv.c and attention ask while a program is compiled. Pure arithmetic: sizes depend on the shape and the instruction set,
+ * so bits do not depend on the workers.
+ */
 #include "backends/cpu/gemm/blocking.h"
 
 #include "backends/cpu/exec/cpu.h"

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dot, and dot_map: the elementwise program runs on each finished block of C while it is in cache. */
+/*
+ * The planner of matrix products: dot, and dot_map, a product with an elementwise program that runs on each finished block of C while it is
+ * in cache.
+ *
+ * cpu_ops.c calls cpu_plan_dot for a node while a program is compiled, in any thread. The emitted steps run on the workers, each on
+ * rectangles of C; gemm.c does the arithmetic.
+ */
 #include "backends/cpu/gemm/cpu_dot.h"
 #include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/isa/vec_kernels.h"

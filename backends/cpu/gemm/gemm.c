@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The five loops around the micro-kernel (figure in blocking.h), and products whose operands are read in place. */
+/*
+ * The matrix product of one worker: the five loops around the micro-kernel (figure in blocking.h), and products whose operands are read in
+ * place, without packing.
+ *
+ * The steps of products, convolutions and attention call cpu_gemm_run on a worker, with packing memory of that worker. C may be overwritten
+ * or added to; sums are f32, in an order that the shape alone decides.
+ */
 #include "backends/cpu/gemm/gemm.h"
 
 #include <string.h>

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packing: an operand's lines are read once, in the direction in which they are contiguous, and written k by k. If that direction is k,
- * squares of words are transposed in registers; 16-bit numbers are widened or paired on the way.
+ * Packing of a product's operands into panels, the order in which the micro-kernel reads them. gemm.c packs blocks, cpu_dot.c whole
+ * operands that all workers share; on a worker, into memory of the caller.
+ *
+ * An operand's lines are read once, in the direction in which they are contiguous, and written k by k. If that direction is k, squares of
+ * words are transposed in registers; 16-bit numbers are widened or paired on the way.
  */
 #include "backends/cpu/gemm/pack.h"
 

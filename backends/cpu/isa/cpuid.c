@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which instruction sets this machine has: feature bits and the operating system's consent, never family or model. */
+/*
+ * Finds the instruction sets that this machine has, by feature bits and the operating system's consent, never by family or model, and
+ * chooses one.
+ *
+ * cpu_plugin.c asks when it opens a device. YOKE_CPU_ISA decides, else the widest set, but for products of bf16 pairs that measure slower
+ * than f32. The first request for AMX asks Linux for tile registers, for the whole process.
+ */
 #include "backends/cpu/isa/gemm_kernels.h"
 
 #include <stdio.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Eight tiles of 1 KiB in memory and what tdpbf16ps does to them: for the tests of the AMX kernel's index logic. */
+/*
+ * Eight tiles of 1 KiB in memory and the effect of tdpbf16ps on them: for tests of the AMX kernel's index logic on machines without AMX.
+ * Same table as isa_amx.c; no device chooses it by itself.
+ */
 #include "backends/cpu/isa/gemm_kernels.h"
 
 #include <string.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels for AVX2 with FMA and F16C: eight lanes. */
+/*
+ * The kernels for AVX2 with FMA and F16C: eight lanes. The file compiles the common kernel sources (kern_*.inc) once for this instruction
+ * set; cpuid.c lists the table if the machine has it.
+ */
 #include "backends/cpu/isa/kernels.h"
 
 #if defined __x86_64__

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels for any machine: four lanes, which compilers have for SSE2, NEON and the RISC-V vector set. */
+/*
+ * The kernels for any machine: four lanes, which compilers have for SSE2, NEON and the RISC-V vector set. The file compiles the common
+ * kernel sources (kern_*.inc) without special instructions; cpuid.c always lists the table.
+ */
 #include "backends/cpu/isa/kernels.h"
 
 #define CPU_VW 4

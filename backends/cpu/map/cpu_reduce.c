@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums and maxima over any set of axes, of a tensor or of an elementwise program's results (map_sum). The order in
- * which an output's terms are added depends on the shape alone: the reduced range is cut into `cuts` parts, each
- * summed into its own partial result by whichever worker, and the partials are added in order by a second step.
+ * Sums and maxima over any set of axes, of a tensor or of an elementwise program's results (map_sum); also argmax. cpu_ops.c calls
+ * cpu_plan_reduce and cpu_plan_map_sum for a node while a program is compiled; the emitted steps run on the workers.
+ *
+ * The order in which an output's terms are added depends on the shape alone. The reduced range is cut into `cuts` parts, each summed into
+ * its own partial result by whichever worker comes. A second step adds the partials in order.
  */
 #include "backends/cpu/isa/row_kernels.h"
 #include "backends/cpu/isa/vec_kernels.h"

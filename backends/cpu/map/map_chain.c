@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds batch norm's chains in a compiled map; kern_chain.inc has them as kernels without intermediate blocks. A chain is
- * matched as a tree from its result; every instruction must belong to it. So it is with gelu at the end of a product
- * (kern_gelu.inc).
+ * Finds known chains in a compiled map, an elementwise program: batch norm's, which kern_chain.inc has as kernels without intermediate
+ * blocks, and gelu at the end of a product (kern_gelu.inc). map_plan.c calls it at the end of compiling.
+ *
+ * A chain is matched as a tree from its result; every instruction must belong to it. Otherwise the map stays as it is.
  */
 #include "backends/cpu/isa/map_kernels.h"
 #include "backends/cpu/map/map_internal.h"

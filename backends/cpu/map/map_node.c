@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The planner of elementwise nodes: any worker evaluates any block of elements. */
+/*
+ * The planner of elementwise nodes, single operations or fused ones (map): compiles the node's elementwise program (map_plan.c) and emits
+ * one step. cpu_ops.c calls cpu_plan_map while a program is compiled; in a run any worker evaluates any block of elements (map.c).
+ */
 #include "backends/cpu/map/map.h"
 #include "backends/cpu/map/map_internal.h"
 #include "plugins/kit/value.h"

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The gradient of attention (Dao et al. 2022, appendix B): P = exp(S - lse), D_i = sum_d gO O,
+ *
  *   gV = drop(P)^T gO;  dP = drop'(gO V^T);  dS = P (dP - D);  gQ = scale dS K;  gK = scale dS^T Q;  gbias = dS.
- * One worker computes a whole key head, query blocks in order, so sums do not depend on the number of workers.
+ *
+ * attention_fwd.c emits the step, which runs on the workers. One worker computes a whole key head, query blocks in order, so sums do not
+ * depend on the number of workers.
  */
 #include <math.h>
 #include <string.h>

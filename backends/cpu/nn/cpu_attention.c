@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by attention and its gradient: a head's operands, scores with bias and mask, dropout's random numbers. */
+/*
+ * Parts that attention (attention_fwd.c) and its gradient (attention_bwd.c) share: a head's operands, a block's scores with bias and mask,
+ * and dropout's random numbers. Both call it within their steps, on a worker, with that worker's scratch memory.
+ */
 #include "backends/cpu/nn/cpu_attention.h"
 
 #include <math.h>

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Optimizer steps and gradient statistics on flat f32 arrays: one pass, each byte read and written once. The same pass makes
- * a following cast that keeps the new values in 16 bits. */
+/*
+ * Optimizer steps (SGD, Adam) and gradient statistics on flat f32 arrays: one pass, each byte read and written once. The same pass makes a
+ * following cast that keeps the new values in 16 bits.
+ *
+ * cpu_ops.c calls cpu_plan_optim for a node while a program is compiled; the emitted steps run on the workers, each on a range of elements.
+ */
 #include <string.h>
 
 #include "backends/cpu/isa/optim_kernels.h"

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * round8: rounds a value to 8 bits, scaled by the largest power of two that keeps its largest element in the format. One step finds
- * that element, by integers; one rounds. The second step also makes a following cast of the whole result from f32 to bf16.
+ * round8: rounds a value to 8 bits, scaled by the largest power of two that keeps its largest element in the format. cpu_ops.c calls
+ * cpu_plan_round8 for a node while a program is compiled; the emitted steps run on the workers.
+ *
+ * One step finds that element, by integers; one rounds. The second step also makes a following cast of the whole result from f32 to bf16.
  */
 #include <string.h>
 

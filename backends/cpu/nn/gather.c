@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Primitives that make or move numbers: fill, iota, rng, copy, gather, scatter_add. As everywhere in this plugin, plan_x fills the
- * arguments of a node once, when its program is compiled, and emits x_step, which all workers run, each on its own pieces.
+ * Primitives that make or move numbers: fill, iota, rng, copy, gather, scatter_add. cpu_ops.c calls cpu_plan_data for a node while a
+ * program is compiled. As everywhere in this plugin, plan_x fills the arguments once and emits x_step, which all workers run, each on its
+ * own pieces.
+ *
  * A scatter_add gives the same bits for any number of workers: one worker makes each sum, in the order of the indices.
  */
 #include <string.h>

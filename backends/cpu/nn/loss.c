@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cross entropy over logits [R,C], a block of columns at a time: one pass for the running maximum and sum, one for the
- * gradient. loss = w[y](1-s)(lse - z[y]) + s/C sum_c w[c](lse - z[c]).
+ * Cross entropy over logits [R,C] and its gradient, a block of columns at a time: one pass for the running maximum and sum, one for the
+ * gradient. loss = w[y](1-s)(lse - z[y]) + s/C sum_c w[c](lse - z[c]), s the label smoothing.
+ *
+ * cpu_ops.c calls cpu_plan_loss for a node while a program is compiled; the emitted steps run on the workers, each on whole rows.
  */
 #include <math.h>
 #include <string.h>
