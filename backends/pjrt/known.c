@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A training with known results. Every parameter is donated, and the gradient of the layer below reads it after its own gradient is
- * there. So a plugin that writes a result over an argument too early trains wrong numbers.
- * The second parameter's gradient takes 51 million multiply-adds: xla-cpu-pjrt 0.0.1 is wrong from some 26 million on and right at 13.
+ * A training with known results, which shows that a vendor's plugin computes rightly. tools/probe_pjrt.c runs it in a process of its own
+ * before a job relies on the plugin.
+ *
+ * Every parameter is donated, and the gradient of the layer below reads it after its own gradient is there. So a plugin that writes a
+ * result over an argument too early trains wrong numbers. The second parameter's gradient takes 51 million multiply-adds: xla-cpu-pjrt
+ * 0.0.1 is wrong from some 26 million on and right at 13.
  */
 #include "backends/pjrt/known.h"
 

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vendors' plugins and their devices. YOKE_PJRT is a list of FILE[:NAME], separated by blanks or commas. Without it, the plugin looks in
- * the places of wheels. A separate process tries each plugin (tools/probe_pjrt.c) before it is loaded.
+ * The device list of the PJRT plugin: finds vendors' plugins and their devices, tells capabilities, opens and closes a device. The host
+ * calls it through the table in pjrt_plugin.c.
+ *
+ * YOKE_PJRT is a list of FILE[:NAME], separated by blanks or commas. Without it, the plugin looks in the places of wheels. A separate
+ * process tries each vendor's plugin (tools/probe_pjrt.c) before it is loaded.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

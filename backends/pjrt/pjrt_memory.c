@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Buffers. A PJRT array has no address and no parts, while a slot is a range of a buffer. So a buffer is host memory, of which ranges live
- * in arrays on the device. Ranges that have an array do not overlap. An array that a program has written is newer than the host memory
- * below it until something needs that memory. A value that keeps its place and its shape stays on the device from run to run.
+ * Buffers of the PJRT plugin, and copies to and from them. The host calls it through the table in pjrt_plugin.c, and pjrt_program.c takes
+ * arguments and results here, in the queue's thread.
+ *
+ * A PJRT array has no address and no parts, while a slot is a range of a buffer. So a buffer is host memory, of which ranges live in arrays
+ * on the device. Ranges that have an array do not overlap. An array that a program has written is newer than the host memory below it until
+ * something needs that memory. A value that keeps its place and its shape stays on the device from run to run.
  */
 #include "backends/pjrt/pjrt.h"
 #include "plugins/kit/plugin.h"

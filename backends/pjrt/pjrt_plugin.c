@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plugin's table of functions for the host. */
+/*
+ * The table of the PJRT plugin, as the host loads it (plugin.h). It runs Yoke's programs on a vendor's PJRT plugin, as TPUs and XLA have
+ * one.
+ *
+ * Devices are in pjrt_list.c, buffers in pjrt_memory.c, programs in pjrt_program.c; the queue is the kit's, a thread for each. Vendors'
+ * libraries stay loaded when the plugin ends.
+ */
 #include "plugins/kit/plugin.h"
 
 #include "backends/pjrt/pjrt.h"
