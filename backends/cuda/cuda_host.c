@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host's table, its memory and options. */
+/*
+ * The host's table of services for this plugin (plugin.h): memory, options and log lines, through one global that cuda_plugin.c sets at the
+ * start. All files of the plugin call it, in any thread.
+ */
 #include "backends/cuda/cuda_host.h"
 
 #include "plugins/kit/plugin.h"
