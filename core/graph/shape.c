@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shape inference: the part common to all operations. Builder and checker both call yk__infer. */
+/*
+ * Shape inference: an operation's result shapes and types from its operands. This file has the part common to all operations; shape_*.c
+ * have a function for each. The builder (graph_node.c) and the checker of graphs from outside (check.c) both call yk__infer. Pure, but for
+ * the error.
+ */
 #include "core/graph/graph_internal.h"
 
 #include <stdarg.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Label names to and from config.json's id2label and label2id. */
+/*
+ * Names of classes, to and from config.json's id2label and label2id (Hugging Face). core/job/session/settings.c reads and writes a model's
+ * file with it, and core/read takes a data set's names from there. The caller's thread; yk__labels_free frees the names.
+ */
 #include "core/io/labels.h"
 
 #include <stdio.h>

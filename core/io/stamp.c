@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A check is one system call while the file's times stay. After a change of the time alone it reads again what was noted: the first `next`
- * bytes, whose checksum is exact, and BLOCKS places, a random sample of the blocks that were read. A write that leaves them all as they
- * were is not found; it lies in bytes that were not read from the beginning on.
+ * Stamps of open files: finds that a file was replaced or changed while it is read (stamp.h). core/read and core/io note each read, and
+ * check the stamp, in any thread; a watch has a lock.
+ *
+ * A check is one system call while the file's times stay. After a change of the time alone it reads the noted bytes again. These are the
+ * first `next` bytes, whose checksum is exact, and BLOCKS places, a random sample of the blocks read. A write that leaves all of these
+ * bytes alone is not found.
  */
 #include "core/io/stamp.h"
 
@@ -23,7 +26,7 @@
 #include "core/base/mem.h"
 
 enum {
-    BLOCKS = 40,       /* that are kept */
+    BLOCKS = 40,       /* kept checksums of blocks */
     BLOCK = 4096,      /* bytes of a block at most */
     APART = 256 << 10, /* bytes from a block to the next one of a large read */
     AGAIN = 64 << 10   /* bytes of a read for the comparison */
@@ -34,7 +37,7 @@ struct yk__watch {
     yk__stamp stamp;
     uint64_t next; /* bytes from the beginning on */
     uint32_t sum;  /* CRC-32 of these */
-    uint64_t seen; /* blocks that were read at a place */
+    uint64_t seen; /* blocks read at a place */
     struct {
         uint64_t at;
         uint32_t bytes, sum;
@@ -149,7 +152,7 @@ static bool inodes_last(int fd)
     return fstatfs(fd, &fs) != 0 || fs.f_type != FUSE_SUPER_MAGIC;
 }
 
-/* The lock is held. A write during the comparison changes the time again, which the next check finds. */
+/* The caller holds the lock. A write during the comparison changes the time again, which the next check finds. */
 static yk_status stamp_check(yk__watch *watch, int fd, const char *path, yk_error *err)
 {
     struct stat st;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tells whether a file is still the one that was opened: nobody replaced it under its name, and nobody changed its bytes. Parts of two
- * files would otherwise pass for one.
+ * Finds that an open file was replaced under its name, or that its bytes were changed. Parts of two files would otherwise pass for one.
  *
- * A stamp is what a change of the bytes changes. It costs one system call. A copy over the same bytes and `touch` change its time alone, so
- * a watch compares what it has read then: all bytes of a reader from the beginning to the end, and a sample of blocks of a reader at
- * any place.
+ * A stamp has the numbers of a file that a write changes. It costs one system call. A copy over the same bytes and `touch` change its time
+ * alone, so a watch then compares bytes: all bytes of a reader from the beginning to the end, and a sample of blocks of a reader at any
+ * place.
  *
  * Thread rule: any threads read, several at once; opening and closing one thread.
  */
