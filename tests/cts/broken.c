@@ -684,7 +684,7 @@ static yk_status bad_buffer(yk_device *dev, const yk_buffer_desc *desc, yk_buffe
 }
 #endif
 
-/* What the table says of itself. */
+/* The table's numbers, and its account of a program's memory. */
 static void numbers_break(void)
 {
 #ifdef BREAK_OPS /* a table that was filled by hand, and not to the end */
@@ -701,6 +701,9 @@ static void numbers_break(void)
 #endif
 #ifdef BREAK_SIZE
     bad.size = offsetof(yk_plugin, queue_run);
+#endif
+#ifdef BAD_ACCOUNT
+    bad.program_memory = bad_account;
 #endif
 }
 
@@ -752,9 +755,6 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
 #endif
 #ifdef BREAK_SCRATCH_BYTES
     bad.graph_scratch = bad_scratch;
-#endif
-#ifdef BAD_ACCOUNT
-    bad.program_memory = bad_account;
 #endif
 #ifdef CAPS
     bad.device_caps = bad_caps;
