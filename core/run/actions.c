@@ -114,8 +114,8 @@ static yk_status far_start(yk__exec *exec, yk__lane_buffer *lane, const yk__buck
     return yk__far_begin(exec->params, b, (yk__range){0, b->layout.n}, lane->host, &lane->pulling, err);
 }
 
-/* The bucket goes from the block for exchanges, or a frozen one from the host's memory, to its lane behind the commands so far, the last
- * of which has read what the lane held. Far slices begin their way. */
+/* The bucket goes from the block for exchanges, or a frozen one from the host's memory, to its lane. It goes behind the commands so far,
+ * the last of which has read the lane's bucket. Far slices begin their way. */
 static yk_status pull_start(yk__exec *exec, yk__prog *p, const yk__action *a, yk_error *err)
 {
     const yk__pull *pull = &p->plan->pull[a->target];

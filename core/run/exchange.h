@@ -58,7 +58,7 @@ typedef struct yk__exchange {
     yk__coll *coll;
     uint32_t rank, world;
     yk__medium medium;
-    yk__medium laid_for; /* the medium that values are laid out for: `medium`, but where this rank's device only plans */
+    yk__medium laid_for; /* the medium that values are laid out for: `medium`, unless this rank's device only plans */
     yk__part part;
     bool drives; /* exchanges that other ranks wait for go on while this rank's host waits for the device */
     bool narrows; /* parameters travel in bf16 */

@@ -76,7 +76,7 @@ static void bind_slot(const yk__exec *exec, yk__prog *p, uint32_t segment, uint3
     }
 }
 
-/* Of a program of the host device, which updates: values and sums lie in the blocks for exchanges. */
+/* Binds a program of the host device, which updates: values and sums lie in the blocks for exchanges. */
 static void bind_on_host(const yk__exec *exec, yk__prog *p, const yk__segment *s)
 {
     for (uint32_t k = 0; k < s->n_use; k++) {

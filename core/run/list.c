@@ -40,7 +40,7 @@ static yk_status list_add_action(listing *state, yk__inst_kind kind, uint32_t at
     return YK_OK;
 }
 
-/* A sum of a vector is waited for once: where its result is needed, or before a bucket is summed. */
+/* Adds the one wait for a vector's sum: before the first reader of its result, or before a bucket is summed. */
 static yk_status add_wait(listing *state, uint32_t at, yk_error *err)
 {
     if (state->plan->action[at].kind == YK__ACTION_ALL_REDUCE) {
@@ -51,7 +51,7 @@ static yk_status add_wait(listing *state, uint32_t at, yk_error *err)
     return list_add_action(state, YK__INST_WAIT, at, err);
 }
 
-/* Pulls that start early are waited for where their bucket is first read. */
+/* Adds the waits for pulls that started early, before the first segment that reads their bucket. */
 static yk_status add_pulled(listing *state, uint32_t segment, yk_error *err)
 {
     const yk__plan *plan = state->plan;
@@ -62,7 +62,7 @@ static yk_status add_pulled(listing *state, uint32_t segment, yk_error *err)
     return YK_OK;
 }
 
-/* An action that no segment and no earlier program starts begins where it is needed. */
+/* An action that no segment and no earlier program starts begins before its first reader. */
 static yk_status add_waits(listing *state, uint32_t first, uint32_t n, yk_error *err)
 {
     for (uint32_t i = first; i < first + n; i++) {

@@ -98,7 +98,7 @@ static yk_status move_sums(yk__params *p, yk__bucket *b, yk__bucket *was, yk_err
     return err->status;
 }
 
-/* A slice's values come from the block for exchanges, where they are published. */
+/* Takes a slice's values from the block for exchanges, to which they were published. */
 static yk_status take_slice(yk__params *p, yk__bucket *b, yk_error *err)
 {
     if (yk__home_choose(p, b, err) || yk__params_put_shared(p, b, (yk__range){b->begin, b->end}, err))
@@ -106,7 +106,7 @@ static yk_status take_slice(yk__params *p, yk__bucket *b, yk_error *err)
     return yk__queue_idle(p->queue, err);
 }
 
-/* Keeps what a far slice has, for its new owner. */
+/* Keeps a far slice's values for its new owner. */
 static yk_status copy_own(const yk__bucket *b, float **old, yk_error *err)
 {
     const uint64_t bytes = (b->end - b->begin) * sizeof **old;

@@ -7,7 +7,7 @@
  * batch of a window yk__engine_update reduces the gradients over the ranks and clips them. It updates the slices this rank owns and gathers
  * the parameters.
  *
- * Leaves of a trace are values in slots of their own; the slot's key says what is bound there:
+ * Leaves of a trace are values in slots of their own. The slot's key names the bound object:
  *   YK_SLOT_PARAM  key = parameter number (from yk__engine_param), f32, dense, whole parameter
  *   YK_SLOT_STATE  key = state number (from yk__engine_state)
  *   YK_SLOT_INPUT  key = number of the input in yk__micro.input
@@ -43,7 +43,7 @@ typedef struct yk__engine_config {
     const struct yk__way *way; /* a way to exchange (way.h) before those of the table, by which tests bring their own; NULL for none */
     const struct yk__home *home; /* the same of homes of parameters (home.h) */
     const struct yk__action_row *action; /* the same of kinds of actions (actions.h) */
-    uint64_t cache_bytes;    /* host memory for programs kept beside those in use; 0: 64 MiB */
+    uint64_t cache_bytes;    /* host memory for programs kept, besides programs in use; 0: 64 MiB */
     uint32_t cache_most;     /* programs kept; 0: 96 */
     bool inference;          /* no parameter has a gradient */
     const uint32_t *parts;   /* by rank: fixed parts of slices, before roles are set, and no island evens them; NULL: even parts at first */
@@ -64,7 +64,7 @@ bool yk__engine_is_pulled(const yk__engine *e);
 yk_status yk__engine_leave(yk__engine *e, yk_error *err);
 void yk__engine_free(yk__engine *e);
 bool yk__engine_lost(const yk__engine *e); /* its host device hangs, and may still use memory that it was given; e may be NULL */
-/* The first parts of slices follow the ranks' memory where even ones do not fit. Before the layout; on all ranks. */
+/* The first parts of slices follow the ranks' memory if even ones do not fit. Before the layout; on all ranks. */
 void yk__engine_fit_parts(yk__engine *e);
 /* Sets the bytes of the device that this rank has: plans keep to them if recomputation can. Before the first run. */
 void yk__engine_budget(yk__engine *e, uint64_t bytes);

@@ -15,7 +15,7 @@
 /* Makes the memory of this rank's slice, and offers it. Fills b->own, with zeros. */
 yk_status yk__far_make(struct yk__params *p, struct yk__bucket *b, yk_error *err);
 void yk__far_drop(struct yk__params *p, struct yk__bucket *b);
-uint64_t yk__far_bytes(const struct yk__params *p); /* host memory of slices beside those on the device */
+uint64_t yk__far_bytes(const struct yk__params *p); /* bytes of the slices in host memory, besides slices on the device */
 
 /* Before and after writes to slices. No-op on a rank whose slices are not far, or that does not talk. All ranks call them equally often. */
 yk_status yk__far_withdraw(struct yk__params *p, yk_error *err);

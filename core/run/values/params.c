@@ -19,7 +19,7 @@
 #define BUCKET_LEAST ((1u << 20) / sizeof(float))
 #define GAP 64u     /* elements: parameters begin at multiples */
 #define PAGE 16384u /* elements: buckets end at multiples, so that each begins on a page of the blocks for exchanges */
-#define HOST_PAGE 1024u /* elements: replaces PAGE where the host updates for a rank that is alone */
+#define HOST_PAGE 1024u /* elements: replaces PAGE if the host updates for a rank that is alone */
 
 /* ---- Declaring ---- */
 

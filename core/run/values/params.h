@@ -101,7 +101,7 @@ typedef struct yk__params {
     uint64_t most;                  /* elements of a bucket of several parameters that every rank's device takes as one buffer */
     yk_dtype precision;             /* the compute format */
     bool rounds8;                   /* and linear layers' products have operands of 8 bits */
-    bool inference;                 /* no parameter is trained, whatever its declaration says */
+    bool inference;                 /* no parameter is trained, even if declared so */
     yk__param *param;
     yk__state *state;
     size_t n_param, cap_param, n_state, cap_state;

@@ -51,7 +51,7 @@ uint64_t yk__sums_bytes(const struct yk__params *p); /* of this rank's slices, o
 /* Begins to sum a bucket of this run. lane: the device's buffer with its gradients; NULL if it has none. written: by parameter; it stays
  * until yk__sums_wait. */
 yk_status yk__sums_start(struct yk__params *p, struct yk__bucket *b, yk_buffer *lane, const bool *written, yk_error *err);
-/* Ends the sums of a bucket, and of those before it. */
+/* Ends the sums of a bucket, and of the buckets before it. */
 yk_status yk__sums_wait(struct yk__params *p, const struct yk__bucket *b, yk_error *err);
 /* Begins the count anew. All ranks call it when roles may change, behind a meeting, with no sum under way: an excluded rank has counted no
  * pieces. */
