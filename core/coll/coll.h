@@ -97,7 +97,7 @@ bool yk__coll_read_end(yk__coll *coll, uint32_t begun);
  * may stay unfinished for longer (yk__coll_before_meeting). */
 void yk__coll_reading(yk__coll *coll, bool on);
 bool yk__coll_is_read(const yk__coll *coll);
-/* Sets a function that a member calls before it may wait for excluded ranks, as those may be waiting to read parameters. It runs before
+/* Sets a function that a member calls before it may wait for excluded ranks, as these may be waiting to read parameters. It runs before
  * each request of the world, each allocation, and each wait for a full feed. NULL for none. It must not begin a request. */
 void yk__coll_before_meeting(yk__coll *coll, yk_status (*meeting)(void *arg, yk_error *err), void *arg);
 

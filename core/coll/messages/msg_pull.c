@@ -137,7 +137,7 @@ static yk_status flow_post(yk__coll *coll, flow *f, bool send, uint32_t peer, ui
     return YK_OK;
 }
 
-/* The same, and takes those that are done, in their order: a seal finds a message that is tested before an older one of its tag. */
+/* The same, and takes finished messages in their order, as a seal refuses a message tested before an older one of its tag. */
 static yk_status flow_step(yk__coll *coll, flow *f, bool send, uint32_t peer, uint8_t *mem, uint64_t bytes, yk_error *err)
 {
     while (!flow_post(coll, f, send, peer, mem, bytes, err) && f->done < bytes) {
@@ -238,7 +238,7 @@ static void asker_cancel(yk__coll *coll, asker *k)
     k->broken = true;
 }
 
-/* Answers a rank as far as possible. A fault ends the job. A rank that left, or a broken transport, shows to those that wait for it. */
+/* Answers a rank as far as possible. A fault ends the job. A rank that left, or a broken transport, shows to the waiting ranks. */
 static void asker_serve(yk__coll *coll, uint32_t peer)
 {
     asker *k = &coll->plane->pulls->asker[peer];
