@@ -100,7 +100,7 @@ void yk__fixed_free(yk__fixed *fixed)
 
 /* ---- Rows ---- */
 
-/* The ranks that get one of the rows left over: each with a remainder above `above`, and the first `ties` of those at it. */
+/* The ranks that get one of the rows left over: each with a remainder above `above`, and the first `ties` ranks at it. */
 typedef struct leftover {
     uint64_t all; /* sum of the parts */
     uint64_t above, ties;

@@ -228,7 +228,7 @@ static uint64_t share_whole(const yk__fit *f, uint32_t r, uint64_t share, bool d
     return (times ? times : 1) * quantum;
 }
 
-/* The rank that takes the rest: of those without a quantum, if there are any, the one with the largest share. */
+/* The rank that takes the rest: the largest share among ranks without a quantum, or among all if each has one. */
 static uint32_t rest_taker(const yk__fit *f, const uint64_t *share)
 {
     uint32_t which = f->ranks;

@@ -130,7 +130,7 @@ static bool forced_costs(const yk__schedule *s, const yk__decision *now, uint32_
     return without > 0 && without * YK__COSTLY < now_predict(s, now);
 }
 
-/* The member with the fewest rows among those that may go, or a forced one that seems to cost. */
+/* The member with the fewest rows that may go, or a forced one that seems to cost. */
 uint32_t yk__schedule_candidate(const yk__schedule *s, const yk__decision *now)
 {
     const uint32_t ranks = s->fit->ranks;
