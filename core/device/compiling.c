@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compilations, and the log line of those that take long. core/run/prog.c and simplerun.c say when each program begins and ends, in the
+ * Compilations, and the log line of a long one. core/run/prog.c and simplerun.c say when each program begins and ends, in the
  * step thread; other ranks then see that this one compiles.
  *
  * A vendor's compiler may take minutes in one call and say nothing, so a thread of its own writes the line: after FIRST_MS, and again each

@@ -112,7 +112,7 @@ typedef struct yk__placement {
  * NULL or "" means auto, every device once. Devices of two plugins with one bus address or uuid are one device, for the plugin that is
  * faster with it (core/device/rival.h). Among devices on the host's cores auto takes one, on all cores, so that no core has two ranks.
  * A spec without a match is an error that lists the devices. Two CPU ranks on one core are allowed, with one warning for each pair of
- * plugins. A trailing '!' ("opencl:0!", "cpu/2!", "opencl:*!") forces the spec's devices, and only those. */
+ * plugins. A trailing '!' ("opencl:0!", "cpu/2!", "opencl:*!") forces that spec's devices alone. */
 yk_status yk__device_select(const char *specs, const yk__topology *t, yk__placement **place, uint32_t *n, yk_error *err);
 /* The same in a process that takes only place[pick], or all of one spec. The other placements' cores need not be this process's, as
  * launchers bind each process to its own. */
@@ -120,8 +120,8 @@ yk_status yk__device_select(const char *specs, const yk__topology *t, yk__placem
 yk_status yk__device_pick(const char *specs, const yk__topology *t, uint32_t pick, yk__placement **place, uint32_t *n, yk_error *err);
 /* Writes the spec that selects exactly this placement again ("opencl:0@1!"), for a rank's process. */
 void yk__placement_text(const yk__placement *p, char *buf, size_t n);
-/* Puts cards (devices other than the host's cores) first, each kind in its order; returns their number. A user who starts as many ranks
- * as there are cards means the cards. */
+/* Puts cards (devices other than the host's cores) first, each kind in its order; returns their number. Cards come first, as a
+ * user with one rank per card means the cards. */
 uint32_t yk__cards_first(yk__placement *place, uint32_t n);
 /* Lists the cards for a message; "" without cards. */
 void yk__cards_text(const yk__placement *place, uint32_t n, char *buf, size_t size);
@@ -138,7 +138,7 @@ typedef struct yk__device {
                           * younger than the plugin */
     yk__placement place;
     bool plans_only; /* set by yk__device_plan_only */
-    pthread_mutex_t queues_lock; /* around yk__device_abort, and where the queues change */
+    pthread_mutex_t queues_lock; /* held in yk__device_abort, and while the queues change */
     atomic_bool aborted; /* yk__device_abort was called */
     bool stopped; /* yk__device_settle was called: its queues have failed */
     bool lost; /* a wait gave it up: its objects are never freed, as it may still access the memory it was given */

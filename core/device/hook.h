@@ -69,7 +69,7 @@ struct hook {
 hook *yk__hook_number(uint32_t n);
 hook *yk__hook_new(void); /* the next one; NULL if all HOOKS are used */
 
-/* Set a table's functions with a handle: copies, pins, abort and spans in the first, all others in the second. */
+/* Set a table's functions with a handle: copies, pins, abort and spans in the first, all other functions in the second. */
 void yk__hook_copy_functions(yk_plugin *t);
 void yk__hook_functions(yk_plugin *t);
 /* Replaces the host's queues by the plugin's own. */

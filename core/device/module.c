@@ -111,8 +111,8 @@ bool yk__others_can_write(const struct stat *st)
     return (st->st_mode & S_IWOTH) || ((st->st_mode & S_IWGRP) && st->st_gid != getegid() && st->st_gid != 0);
 }
 
-/* Checks the parent folders: a user who can write one could replace the plugin's folder. Sticky folders (/tmp) are fine, as only owners
- * rename there. */
+/* Checks the parent folders: with write access to one, another user could replace the plugin's folder. Sticky folders (/tmp) are fine, as
+ * only owners rename there. */
 static yk_status check_above(const char *kind, const char *path, char *dir, yk_error *err)
 {
     struct stat st;
