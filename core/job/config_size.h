@@ -8,9 +8,9 @@
 
 #include "core/job/job.h"
 
-/* The program's struct `given`, of `size` bytes, in the library's form of `own` bytes: given itself where the sizes are equal, else
- * `whole`, which is filled by it and by zeros; zeros alone if given is NULL. NULL, with err filled, for a size that is none, and for a
- * longer struct with members set that this library lacks. `call` names the function in errors. */
+/* The program's struct `given`, of `size` bytes, in the library's form of `own` bytes: `given` itself if the sizes are equal. Else `whole`,
+ * filled from `given` and with zeros; zeros alone if given is NULL. NULL, with err filled, for an impossible size, or for a longer struct
+ * with members set that this library lacks. `call` names the function in errors. */
 const void *yk__config_read(const char *call, const void *given, size_t size, void *whole, size_t own, yk_error *err);
 /* yk__config_read; NULL fails the job. job may be NULL. */
 const void *yk__config_take(yk_job *job, const char *call, const void *given, size_t size, void *whole, size_t own);

@@ -33,7 +33,7 @@
 #include "core/run/host_device.h"
 #include "core/run/stage.h"
 
-#define PLANS_LEAST 4u      /* the cache of plans keeps so many whatever their size */
+#define PLANS_LEAST 4u      /* plans that the cache keeps at least, of any size */
 #define INFERENCE_PLANS 32u /* a server sees many lengths, and no window needs several */
 
 static atomic_int open_jobs;

@@ -24,13 +24,13 @@ typedef struct rank_view {
     char why[YK_ERROR_TEXT];
 } rank_view;
 
-/* Ranks of this host: those with lower numbers, and all. */
+/* Counts of ranks of this host: with lower numbers, and in all. */
 typedef struct rank_count {
     uint32_t lower, all;
 } rank_count;
 
 typedef struct neighbours {
-    rank_count host, cores, cards; /* all ranks of the host; those on the same cores; those that see the same cards */
+    rank_count host, cores, cards; /* all ranks of the host; ranks on the same cores; ranks that see the same cards */
 } neighbours;
 
 static char *asked; /* devices of yk_launch and yk_launch_ranks, for jobs that name none */

@@ -205,7 +205,8 @@ static bool all_equal(double n, double sum, double squares)
     return one.high == other.high && one.low == other.low;
 }
 
-/* The first rank whose first number differs from most ranks'; *like: one of those ranks. A row's number 0 is 1 if the rank took part. */
+/* The first rank whose first number differs from most ranks'; *like: one of the equal ranks. A row's number 0 is 1 if the rank took
+ * part. */
 static uint32_t find_odd(const double *row, uint32_t world, uint32_t width, uint32_t *like)
 {
     uint32_t most = 0;
