@@ -34,7 +34,7 @@ static bool is_ours(const char *variable)
     return false;
 }
 
-/* Of all ranks of the job. */
+/* A rank's number among all ranks of the job, from its number on this host. */
 static uint32_t rank_number(const yk__launcher *launcher, uint32_t rank)
 {
     return (launcher->node ? launcher->node->first : 0) + rank;
