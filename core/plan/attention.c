@@ -286,7 +286,7 @@ static bool only_parts(const results *list, uint32_t k, const uint32_t copy[3], 
     return *fill != YK_NONE && uses == 4 && list->uses.writers[base] == 4;
 }
 
-/* Lets node k write its three gradients where the copies would have put them. */
+/* Lets node k write its three gradients to the copies' targets. */
 static bool join_gradients(results *list, uint32_t k)
 {
     const yk__graph *src = list->remap.src;

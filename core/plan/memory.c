@@ -165,7 +165,7 @@ static void place_block(layout *arena, uint32_t b)
     arena->n_order++;
 }
 
-/* Makes a slot for each part, of the needed length: slot 0 is the first, the others follow the existing slots. */
+/* Makes a slot for each part, of the needed length: slot 0 is the first, the other parts follow the existing slots. */
 static yk_status make_parts(layout *arena, yk_error *err)
 {
     yk__work *work = arena->work;

@@ -117,7 +117,7 @@ typedef struct yk__plan {
     uint32_t n_segment;
     yk__segment *segment;
     uint32_t n_action, n_use;
-    yk__action *action;            /* by start_after, those started before the plan last; at most one all_reduce runs at any time */
+    yk__action *action;            /* by start_after, actions started before the plan last; at most one all_reduce runs at any time */
     uint32_t *before;              /* numbers of all actions, by needed_by */
     uint32_t first_at_end;         /* before[first_at_end ..]: actions that the plan's successor needs, and no segment */
     uint32_t *use;                 /* slots that a segment touches, by segment */

@@ -214,7 +214,7 @@ yk__vid yk__remap_value(yk__remap *remap, yk__vid v)
     return remap->map[v] = id;
 }
 
-/* Copies the body's nodes behind those that dst has, and their operands and attributes. False if memory is out. */
+/* Appends the body's nodes to dst, with their operands and attributes. False if memory is out. */
 static bool remap_body(yk__remap *remap, const yk_node *n, uint32_t at)
 {
     yk__graph *d = remap->dst;

@@ -77,7 +77,7 @@ static void set_flags(cutting *state, yk__graph *src, const yk__remap *remap, ui
     }
 }
 
-/* An action reads its vector where the segment before it has left it, as a later segment would. */
+/* Marks an action's vector as read after its segment, so that the segment keeps it, as for a later segment. */
 static void set_taken(const cutting *state, yk__graph *src, const yk__remap *remap, uint32_t begin, uint32_t end)
 {
     const yk__graph *g = &state->work->g;
@@ -172,8 +172,8 @@ static yk_status add_reduce_scatters(cutting *state, uint32_t k, yk_error *err)
     return YK_OK;
 }
 
-/* End of the nodes that follow the all_reduce k and do not touch its sum. A later node must read the sum, else its memory may be
- * reused by those nodes. */
+/* End of the nodes that follow the all_reduce k and do not touch its sum. A later node must read the sum, else these nodes may reuse its
+ * memory. */
 static uint32_t overlap_end(const cutting *state, uint32_t k)
 {
     const yk__graph *g = &state->work->g;
