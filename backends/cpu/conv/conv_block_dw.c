@@ -192,7 +192,7 @@ static dw_span seen_at(int64_t d, int64_t n, int64_t stride, int64_t size)
     return s;
 }
 
-/* Images of a group: enough grid points where they fit. */
+/* Images of a group: enough grid points if they fit. */
 static int64_t group_of(const conv_shape *shape, int64_t image)
 {
     int64_t size = shape->oh * shape->ow, wanted = (LEAST_POSITIONS + size - 1) / size;

@@ -227,8 +227,8 @@ static void direct_step(const void *args, const cpu_ctx *ctx)
 
 /* ---- Planning ---- */
 
-/* The words of k in bf16, their number; off, pair: NULL to count. Taps of an odd last channel go by twos where neighbours
- * in a line are all equally far apart. */
+/* Returns the number of words of k in bf16, and fills off and pair, or only counts if they are NULL. Taps of an odd last channel go by twos
+ * if neighbours in a line are all equally far apart. */
 static int64_t set_pairs(direct_args *direct, int32_t *off, direct_pair *pair)
 {
     const conv_view *view = &direct->conv.view;

@@ -53,7 +53,7 @@ static void pad_planes(const direct_dw *direct, const conv_view_at *at, char *to
     memset(to, 0, 256);
 }
 
-/* Line y of columns o0 .. o0 + n - 1 of gy', k-major, w words apart, with zeros where the image has padding. */
+/* Packs line y of columns o0 .. o0 + n - 1 of gy', k-major, w words apart, with zeros for the image's padding. */
 static void pack_line(const direct_dw *direct, const conv_view_at *at, const cpu_ctx *ctx, int64_t o0, int64_t n, int64_t w, int64_t y,
                       uint32_t *to)
 {

@@ -91,7 +91,7 @@ extern const conv_algorithm cpu_conv_gemm, cpu_conv_gemm_dw;     /* packed panel
 
 /* ---- Images ---- */
 
-/* n grid points of one row, stored as f32 or, for raw, as the 16-bit numbers; those outside are 0 */
+/* n grid points of one row, stored as f32 or, for raw, as the 16-bit numbers; points outside are 0 */
 void cpu_view_row(const conv_view_at *a, const char *plane, int64_t y, int64_t x0, int64_t n, int64_t shift, char *out, bool raw);
 /* n numbers to one row of the result, from grid column x on */
 void cpu_conv_put(const conv_run *r, char *row, int64_t x, const float *p, int64_t n);

@@ -9,7 +9,7 @@
 #include "backends/cpu/exec/cpu_pace.h"
 
 #define FIRST 64        /* runs before the first trial: one costs about two runs */
-#define RETRY 16         /* runs before the next one where something has changed */
+#define RETRY 16         /* runs before the next one if something has changed */
 #define SELDOM 1024     /* runs between trials, at most */
 #define COST 0.005      /* part of the time that trials of more workers may cost, while fewer are in force */
 #define BETTER 0.95     /* a level this much faster is kept */

@@ -27,7 +27,7 @@ void cpu_seat_take(cpu_seat *seat)
     atomic_store_explicit(&seat->thread, self, memory_order_relaxed);
 }
 
-/* 0 where the thread has ended. */
+/* The thread's processor time, in ns; 0 if it has ended. */
 static uint64_t thread_run_ns(int thread)
 {
     struct timespec t;

@@ -23,7 +23,7 @@ typedef struct cpu_seat {
 void cpu_seat_take(cpu_seat *seat);
 /* True if it holds a piece and did not run for some microseconds; the call waits for as long. [any thread] */
 bool cpu_seat_stalled(const cpu_seat *seat);
-/* Moves the seat's thread to the caller's core, which the caller should leave. False where that cannot be. [any thread] */
+/* Moves the seat's thread to the caller's core, which the caller should leave. False if that cannot be. [any thread] */
 bool cpu_seat_fetch(cpu_seat *seat);
 /* Moves the thread back to its own cores. The thread itself calls it while it holds no piece, before it begins another. */
 void cpu_seat_return(cpu_seat *seat);

@@ -12,7 +12,7 @@
 #include "plugins/kit/value.h"
 
 #define TOTALS (1 << 17) /* sums of a macro block that are kept in double, about: 1 MiB */
-#define UNPACKED_MR_FEW 6 /* rows of A read where they lie at a time, with 16 registers */
+#define UNPACKED_MR_FEW 6 /* rows of A read in place at a time, with 16 registers */
 
 /* n cut into even parts of at most `most`, each a multiple of `unit` */
 static int64_t even_part(int64_t n, int64_t most, int64_t unit)

@@ -24,7 +24,7 @@
 
 #include "backends/cpu/isa/isa.h"
 
-#define CPU_GEMM_UNPACKED_MR 8 /* rows of A read where they lie at a time, at most */
+#define CPU_GEMM_UNPACKED_MR 8 /* rows of A read in place at a time, at most */
 #define CPU_GEMM_STAGE 4096 /* bytes of a staged row: 1024 f32 */
 #define CPU_GEMM_TILE_ROWS 32 /* rows of an AMX block: 2 tiles of 16; it has 32 columns too */
 #define CPU_GEMM_PAD 16 /* words between micro-panels. Whole pages apart, micro-panels would compete for few places of the first-level
@@ -61,7 +61,7 @@ int64_t cpu_gemm_b_panels(const cpu_gemm *gemm);          /* micro-panels of B, 
 /* Words from one micro-panel to the next; `words` of k. */
 int64_t cpu_gemm_a_stride(const cpu_gemm *gemm, int64_t words);
 int64_t cpu_gemm_b_stride(const cpu_gemm *gemm, int64_t words);
-int cpu_gemm_unpacked_rows(const cpu_isa *isa); /* rows of A that a kernel reads where they lie */
+int cpu_gemm_unpacked_rows(const cpu_isa *isa); /* rows of A that a kernel reads in place */
 /* True if scratch holds the sums of all rows of a macro block, and not of a micro-panel alone. */
 bool cpu_gemm_keeps_all(const cpu_gemm *gemm);
 

@@ -29,7 +29,7 @@ typedef struct gemm_run {
     int64_t words, panel_stride;              /* words of this part of k; words from one micro-panel of B to the next */
     int64_t prefetch_row;                     /* the row of C whose last sums are being made, or -1 */
     bool direct;                              /* B is read in place: few rows do not repay packing */
-    const cpu_unpacked_kernel (*unpacked)[3]; /* not NULL: A is read where it lies, for the same reason */
+    const cpu_unpacked_kernel (*unpacked)[3]; /* not NULL: A is read in place, for the same reason */
 } gemm_run;
 
 /* Lists memory beyond the first-level cache that is read or written when a panel's sums are done. */

@@ -67,7 +67,7 @@ static void pack_rows(const cpu_gemm_packer *packer, int64_t x0, int64_t nx, uin
     }
 }
 
-/* k contiguous: the lines of a micro-panel, in place or staged; returns where they are and how many bytes they are apart */
+/* k contiguous: the lines of a micro-panel, in place or staged; returns their address, and in *pitch the bytes between them */
 static const char *stage_lines(const cpu_gemm_packer *packer, int64_t x0, int64_t nx, size_t *pitch)
 {
     size_t item = packer->raw ? 2 : 4;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels that move data to where products read it: transposition, panels, planes of images (kern_pack.inc). */
+/* Kernels that lay data out for products: transposition, panels, planes of images (kern_pack.inc). */
 #ifndef YOKE_BACKENDS_CPU_ISA_PACK_KERNELS_H
 #define YOKE_BACKENDS_CPU_ISA_PACK_KERNELS_H
 
