@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVRTC, opened when something has to be compiled: CUDA C++ in, code for the chip (a cubin) out. The kernels' text is complete, so
- * no header of CUDA is looked for. YOKE_CUDA_NVRTC names another library than those below. A driver takes code of its own major version
- * and of older ones, so that one of CUDA 12 is given no NVRTC of 13.
+ * Compiles CUDA C++ to code for the chip (a cubin) by NVRTC, a library that is opened at the first need. YOKE_CUDA_NVRTC names another
+ * library than the ones below. cuda_build.c calls it for units of kernels, in any thread that makes a program.
+ *
+ * The kernels' text is complete, so NVRTC needs no header of CUDA. A driver takes code of its own major version and of older ones, so a
+ * driver of CUDA 12 is given no NVRTC of 13.
  */
 #include "backends/cuda/cuda_internal.h"
 

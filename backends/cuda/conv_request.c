@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Convolutions by cuDNN: their request (cudnn_conv.c has the graph), the engines that may be chosen, and the arguments of a run.
+ * Convolutions by cuDNN: the kit's request (cudnn_conv.c has the graph), the engines that may be chosen, and the arguments of a run. The
+ * kit asks while a program is made, in any thread; cuda_program.c enqueues the plan.
  *
- * Engines whose sums have no fixed order are not, nor those that round operands or sums to less than was asked for, nor those that compute
- * otherwise than by sums of products (Winograd, FFT). To cuDNN a tensor core's engine of f32 is one of TF32, which is used on request alone
- * (YOKE_CUDA_TF32=1), as in products.
+ * Refused engines: sums without a fixed order; operands or sums rounded to less than the request; other computations than sums of products
+ * (Winograd, FFT). To cuDNN a tensor core's engine of f32 is one of TF32, which is used on request alone (YOKE_CUDA_TF32=1), as in
+ * products.
  */
 #include "backends/cuda/cudnn_conv.h"
 #include "backends/cuda/dnn.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention by cuDNN: its request (flash.c has the graph), and the arguments of a run. */
+/*
+ * Attention by cuDNN: the kit's request (flash.c has the graph), and the arguments of a run. The kit asks while a program is made, in any
+ * thread; cuda_program.c enqueues the plan. False if cuDNN is absent or refuses: the kit's kernels compute it then.
+ */
 #include "backends/cuda/dnn.h"
 #include "backends/cuda/flash.h"
 

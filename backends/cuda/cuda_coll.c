@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * yk.coll.1 by NCCL: collectives of the cards of one host, without the host. Members are joined and collectives enqueued by calls that
- * do not block (ncclConfig_t.blocking = 0) and are looked after here, so that a member that never comes is given up.
+ * The extension yk.coll.1 by NCCL: collectives of the cards of one host, without the host. core/run/islands.c joins members and runs sums,
+ * in the step thread.
  *
- * Cards of one host are joined: between hosts goes Yoke's own transport, which is authenticated. NCCL refuses one card
- * twice (YK_COLL_ONE_PER_DEVICE). All of its algorithms but one add in an order of their own that is the same each time; sums in the
- * switch of NVLink (NVLS) are not (github.com/NVIDIA/nccl, issue 1497), so where cards have one the order is said to be fixed with
- * NCCL_NVLS_ENABLE=0 only.
+ * NCCL's calls do not block (ncclConfig_t.blocking = 0), and are polled here, so that a member that never comes is given up. Between hosts
+ * Yoke's own transport carries data, as it is authenticated. NCCL refuses one card twice (YK_COLL_ONE_PER_DEVICE). All of its algorithms
+ * but one add in an order of their own that is the same each time. Sums in the switch of NVLink (NVLS) have no such order
+ * (github.com/NVIDIA/nccl, issue 1497). So with such a switch the order counts as fixed with NCCL_NVLS_ENABLE=0 only.
  */
 #include "backends/cuda/cuda_internal.h"
 #include "backends/cuda/nccl.h"
@@ -21,7 +21,7 @@
 
 #define JOIN_NS 30000000000u /* for all members to come, and to be connected (nccl.c) */
 #define CALL_NS 10000000000u /* for a collective to be enqueued, which waits for no other member */
-#define LEAVE_NS 1000000000u /* for what other members still read of this one */
+#define LEAVE_NS 1000000000u /* for the other members' last reads of this one */
 #define NAP_NS 50000
 
 _Static_assert(sizeof(ncclUniqueId) <= 256, "fits a ticket");

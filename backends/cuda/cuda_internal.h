@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CUDA plugin's own types. One file per part, each calling only those named after it: cuda_plugin.c (table); cuda_list.c (list of
+ * The CUDA plugin's own types. One file per part, each calling only files named after it: cuda_plugin.c (table); cuda_list.c (list of
  * devices, opening one); cuda_coll.c (collectives); nccl.c (NCCL); cuda_queue.c (streams, points, copies); cuda_program.c (launches,
  * graphs); cuda_profile.c (times of launches); product.c (products by cuBLASLt); cublaslt.c (that library); cuda_attention.c, flash.c,
  * conv_request.c, cudnn_conv.c (both by cuDNN), dnn.c, dnn_graph.c (their common part); cudnn.c (that library); cuda_build.c (units as
- * modules); fatbin.c (those that are built in); compile.c (NVRTC); cuda_memory.c (buffers, registered host memory); context.c;
+ * modules); fatbin.c (units that are built in); compile.c (NVRTC); cuda_memory.c (buffers, registered host memory); context.c;
  * cuda_error.c (of calls); driver.c (libcuda); cuda_host.c (the host's table). Which launches run a graph is decided by the kit
  * (plugins/kit/lower/lower.h).
  *
@@ -47,7 +47,7 @@ void cuda_leave(void);
 
 /* ---- compile.c ---- */
 /*
- * CUDA C++ as code for compute capability `sm` (90: 9.0) by NVRTC: of the chip, or PTX that the driver finishes where NVRTC is
+ * Compiles CUDA C++ for compute capability `sm` (90: 9.0) by NVRTC: to code of the chip, or to PTX, which the driver finishes, if NVRTC is
  * older than the chip. parts: texts that make one source. *image is the caller's (cuda_free). Any thread.
  */
 yk_status cuda_compile(const char *const *parts, size_t n_part, const char *macros, int sm, char **image, size_t *bytes);
@@ -85,7 +85,7 @@ typedef struct cuda_products {
     cuda_product *first;
 } cuda_products;
 
-#define CUDA_PRODUCT_ARGS 6 /* A, B, C, workspace; of 8 bits, the scales of A and B; then what is behind it */
+#define CUDA_PRODUCT_ARGS 6 /* A, B, C, workspace; of 8 bits, the scales of A and B; then arguments of the work behind it */
 #define CUDA_LIBRARY_ARGS 11 /* most arguments of a launch of a library */
 bool cuda_product_take(yk_device *dev, const kit_product *shape, uint64_t *scratch); /* as kit_target.product; any thread */
 /* The plan of a shape that was taken. */
@@ -137,7 +137,7 @@ struct yk_device {
 };
 
 yk_status cuda_device_count(uint32_t *n);
-bool cuda_has_multicast(void); /* the switch of NVLink can add up for a device; true also where the driver does not say */
+bool cuda_has_multicast(void); /* the switch of NVLink can add up for a device; true also if the driver does not say */
 yk_status cuda_device_caps(uint32_t i, yk_device_caps *caps);
 yk_status cuda_device_open(uint32_t i, yk_device **dev);
 void cuda_device_close(yk_device *dev);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* List of devices, their capabilities, and opening one: its primary context, and its numbers for the kit. */
+/*
+ * The list of NVIDIA devices, their capabilities, and opening one: its primary context, and its numbers for the kit. The host calls it
+ * through the table in cuda_plugin.c. device_open makes the device's context; device_close gives it back.
+ */
 #include "backends/cuda/cuda_internal.h"
 #include "backends/cuda/fatbin.h"
 
@@ -62,8 +65,8 @@ static void caps_locality(CUdevice id, yk_device_caps *c)
 }
 
 /*
- * How much memory is free can be asked of a context alone, and one costs a good part of a second and of a gigabyte: it is asked where
- * this process has one already, and unknown elsewhere.
+ * Bytes of free memory; 0 if unknown. Only a context tells them, and one costs a good part of a second and of a gigabyte. So only a process
+ * that has a context already asks.
  */
 static uint64_t memory_free_now(CUdevice id)
 {
@@ -130,7 +133,7 @@ yk_status cuda_device_caps(uint32_t i, yk_device_caps *caps)
 
 static uint64_t device_identity(const yk_device *dev)
 {
-    const uint64_t compiler = cuda_compiler_key() ^ cuda_fatbins_key(); /* a cache of another build may hold what is built in now */
+    const uint64_t compiler = cuda_compiler_key() ^ cuda_fatbins_key(); /* a cache of another build may hold units that are built in now */
     const uint64_t key = kit_hash(compiler ? compiler : KIT_HASH_SEED, &dev->sm, sizeof dev->sm);
     return kit_hash(key, CUDA_WHO, sizeof CUDA_WHO);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plugin's table: the functions that the host calls. */
+/*
+ * The CUDA plugin's table of functions, as the host loads it (plugin.h): devices are in cuda_list.c, queues in cuda_queue.c, programs in
+ * cuda_program.c, memory in cuda_memory.c. The driver is opened at the first question for devices.
+ */
 #include "backends/cuda/cublaslt.h"
 #include "backends/cuda/cuda_internal.h"
 #include "backends/cuda/cudnn.h"

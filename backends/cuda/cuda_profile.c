@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Times of a card's launches (YOKE_CUDA_PROFILE=1): an event before the first launch of a program and behind each one; the time between is
- * added up by operation, kernel and shape, and printed when the device is closed. Each program is waited for, and none is a graph.
+ * Times of a card's launches (YOKE_CUDA_PROFILE=1), summed by operation, kernel and shape, and printed when the device is closed.
+ * cuda_program.c puts an event before the first launch of a program and behind each one. It waits for each program, and records no graph
+ * then.
  */
 #include "backends/cuda/cuda_internal.h"
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs: the kit's launches (plugins/kit/lower/lower.h), kernels and products, with their arguments. Numbers are set once, memory at
- * submission. One that is submitted again with the same memory is recorded and from then on launched as one CUDA graph, which costs the
- * host one call instead of one for each kernel. Graphs are kept until the program is freed, as they may still run.
+ * Programs: runs the kit's launches (plugins/kit/lower/lower.h), kernels and products, with their arguments. The host makes programs
+ * through the table in cuda_plugin.c, in any thread; cuda_queue.c submits them. Numbers are set once, memory at submission.
+ *
+ * A program that is submitted again with the same memory is recorded, and from then on launched as one CUDA graph. That costs the host one
+ * call instead of one for each kernel. Graphs are kept until the program is freed, as they may still run.
  */
 #include "backends/cuda/cuda_internal.h"
 
@@ -114,7 +116,7 @@ static void values_bind(yk_program *p, const yk_submit *s, const cuda_scratch *s
         }
 }
 
-/* A queue's programs share its scratch memory, which grows to what the greediest needs. */
+/* A queue's programs share its scratch memory, which grows to the greediest program's bytes. */
 static yk_status scratch_reserve(const yk_program *p, CUstream stream, cuda_scratch *scratch)
 {
     if (p->kit.scratch_bytes <= scratch->bytes)
@@ -198,7 +200,7 @@ static yk_status graph_refused(yk_program *p, CUresult why)
     return YK_OK;
 }
 
-/* The launches with the arguments they have now, as a graph. *exec stays NULL where the driver makes none. */
+/* Records the launches with their present arguments as a graph. *exec stays NULL if the driver makes none. */
 static yk_status graph_record(yk_program *p, CUstream capture, CUgraphExec *exec)
 {
     CUgraph graph = NULL;
@@ -216,7 +218,7 @@ static yk_status graph_record(yk_program *p, CUstream capture, CUgraphExec *exec
     return s;
 }
 
-/* The recording of these arguments; made empty where there is a place for it. NULL: there is none. */
+/* The recording of these arguments, made empty if it is new; NULL if there is no place for it. */
 static recording *recording_find(yk_program *p, bool *seen)
 {
     const size_t bytes = p->n_value * sizeof *p->value;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Queues: a stream; a point is two events around a command, which say when it ran, too. Those of points that are not known to be done
- * wait in a ring, oldest first, and serve again afterwards. A failure stays: every later call returns it. Waiting is looking, with
- * naps between: a wait inside the driver could not be given up (queue_abort).
+ * Queues: each is a stream of the driver. The host calls it through the table in cuda_plugin.c, one thread at a time for each queue.
+ *
+ * A point is two events around a command, which also tell when it ran. Events of points that are not known to be done wait in a ring,
+ * oldest first, and serve again afterwards. A failure stays: every later call returns it. A wait polls, with naps between, as a wait inside
+ * the driver could not be given up (queue_abort).
  */
 #include "backends/cuda/cuda_internal.h"
 
@@ -187,14 +189,14 @@ static yk_status point_reserve(yk_queue *q)
     return rc ? queue_error(q, rc, "an event for a point") : queue_status(q);
 }
 
-/* Behind what the command waits for, before it. The context is current. */
+/* Records the event before a command, behind the work that it waits for. The context is current. */
 static yk_status point_begin(yk_queue *q)
 {
     const CUresult rc = cuda.event_record(q->next.begin, q->stream);
     return rc ? queue_error(q, rc, "an event before a command") : YK_OK;
 }
 
-/* Behind what was enqueued. The context is current. */
+/* Records the event behind a command. The context is current. */
 static yk_status point_give(yk_queue *q, uint64_t *point)
 {
     pthread_mutex_lock(&q->lock);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuDNN, opened when the first attention or convolution is planned. Without it the kit's kernels compute them too, which the log says.
- * YOKE_CUDA_CUDNN names another library than those below, or is 0: none is opened.
+ * Opens cuDNN when the first attention or convolution is planned. Without it the kit's kernels compute both, and a log line says so.
+ * YOKE_CUDA_CUDNN names another library than the ones below; 0 opens none. dnn.c calls it, in any thread.
  *
- * cuDNN looks for the cuBLASLt of its own CUDA when the first plan is made, and ends the process where it finds none.
+ * cuDNN looks for the cuBLASLt of its own CUDA when the first plan is made, and ends the process if it finds none. So the plugin opens that
+ * one before (cublaslt.c).
  */
 #define _GNU_SOURCE
 #include "backends/cuda/cudnn.h"

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A convolution of cuDNN's: a descriptor of strides, dilations and zeros, and an operation over x, w and y or their gradients,
- * y = conv(x, w) + beta y. Ours is what cuDNN calls a cross-correlation. Tensors lie as they do, [images, channels, rows, columns]: an
- * engine that wants channels side by side copies, in its workspace.
+ * A convolution as cuDNN's graph: a descriptor of strides, dilations and padding, and an operation over x, w and y or their gradients, y =
+ * conv(x, w) + beta y. conv_request.c asks for it while a program is made.
+ *
+ * Yoke's convolution is cuDNN's cross-correlation. Tensors keep their order, [images, channels, rows, columns]: an engine that wants
+ * channels side by side copies, in its workspace.
  */
 #include "backends/cuda/cudnn_conv.h"
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A device's handle of cuDNN and its plans: made, found, enqueued. A plan may be some tenths of a second of cuDNN's compiler. The handle
- * has the stream that is enqueued on, so one at a time is.
+ * A device's handle of cuDNN and its plans, one for each shape: made, found, enqueued. cuda_attention.c and conv_request.c ask for plans,
+ * in any thread; cuda_program.c enqueues them.
+ *
+ * A plan may take some tenths of a second of cuDNN's compiler. The handle has one stream, so a lock lets one caller enqueue at a time.
  */
 #include "backends/cuda/dnn.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuDNN's descriptors, and choosing one of its engines: attention's graphs (flash.c) and convolutions' (cudnn_conv.c) are made of these. */
+/*
+ * The parts of a cuDNN graph: makes its descriptors, and chooses one of its engines. Attention (flash.c) and convolutions (cudnn_conv.c)
+ * build their graphs with it while a program is made. A failed call gives the status and cuDNN's words.
+ */
 #include "backends/cuda/dnn_graph.h"
 
 #define NOTES 16 /* most notes of an engine that are read */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Products by cuBLASLt. A product's shape is planned once for each device: descriptors and the algorithm that cuBLASLt thinks best
- * among those whose sums have a fixed order (parts of a long sum are added in fp32 by a step of their own, or there are none) and
- * whose workspace is within WORKSPACE; the kit's kernels compute a product that it refuses. Workspace is scratch memory of the queue, which
- * is there before anything is recorded. Operands of f32 are rounded to TF32 with YOKE_CUDA_TF32=1 alone,
- * in products of TF32_FROM multiplications or more.
- * Operands of 8 bits are matrices that the kit makes, each with a scale in the device's memory, which a description is given when the
- * product is enqueued.
+ * Matrix products by cuBLASLt. The kit asks for a shape while a program is made, in any thread; cuda_program.c enqueues it.
  *
- * cuBLASLt's matrices have columns one after the other, ours rows: to it ours are transposed, and C = A x B is C' = B' x A'.
+ * A shape is planned once for each device: descriptors, and the algorithm that cuBLASLt thinks best. Its sums must have a fixed order:
+ * parts of a long sum are added in fp32 by a step of their own, or there are none. Its workspace must be within WORKSPACE. The kit's
+ * kernels compute a product that cuBLASLt refuses. Workspace is scratch memory of the queue, which is there before anything is recorded.
+ * Operands of f32 are rounded to TF32 with YOKE_CUDA_TF32=1 alone, in products of TF32_FROM multiplications or more. The kit makes operands
+ * of 8 bits, each with a scale in the device's memory, which a description is given when the product is enqueued.
+ *
+ * cuBLASLt's matrices have columns one after the other, Yoke's rows. To cuBLASLt Yoke's are transposed, and C = A x B is C' = B' x A'.
  */
 #include "backends/cuda/cublaslt.h"
 #include "backends/cuda/cuda_internal.h"
@@ -121,7 +121,7 @@ static cublasStatus_t matmul_make(const yk_device *dev, const cuda_cublaslt *lt,
     return rc;
 }
 
-/* The work of cuBLASLt before it stores. It chooses no algorithm without pointers, which are others at each run. */
+/* The work of cuBLASLt before it stores. It chooses no algorithm without pointers, and a run's pointers are new. */
 static cublasStatus_t behind_make(const cuda_cublaslt *lt, const cuda_product *p)
 {
     const kit_product *k = &p->shape;
