@@ -31,7 +31,7 @@ typedef struct pj_shape {
 
 /* Loads the file and initialises it. A vendor's library is never unloaded. */
 bool pj_plugin_load(const char *file, pj_client *c, char why[PJ_WHY]);
-/* Makes a client and takes its device `index`; the client sees that one alone where the vendor has an option for it. */
+/* Makes a client and takes its device `index`; the client sees that one alone if the vendor has an option for it. */
 bool pj_client_open(pj_client *c, uint32_t index, char why[PJ_WHY]);
 void pj_client_close(pj_client *c);
 /* Bytes of the device's memory and of it in use; false: unknown. */
@@ -43,7 +43,7 @@ void pj_loaded_free(const pj_client *c, pjrt_loaded *loaded);
 /* Calls keep(arg, bytes, n) with the compiled program as bytes, which pj_restore takes. */
 bool pj_serialize(const pj_client *c, pjrt_loaded *loaded, void (*keep)(void *arg, const void *bytes, size_t n), void *arg);
 bool pj_restore(const pj_client *c, const void *bytes, size_t n, pjrt_loaded **loaded);
-/* The vendor's own account of what a program takes on the device; false if it has none. Only the first five members count. */
+/* The vendor's own account of a program's memory on the device; false if it has none. Only the first five members count. */
 bool pj_memory(const pj_client *c, pjrt_loaded *loaded, pjrt_compiled_memory_args *account);
 
 /* Copies from the host; the memory may change when the call returns. */

@@ -192,8 +192,8 @@ static void plugin_list(uint32_t plugin)
     }
 }
 
-/* Tries the one device that this process opens, if the host knows its number: a client of another rank's device takes its memory. The
- * devices' number and capabilities are those that an earlier process kept, and one plugin has all of them, in its own order. */
+/* Tries the one device that this process opens, if the host knows its number: a client of another rank's device takes its memory. An
+ * earlier process kept the devices' number and capabilities, and one plugin has all of them, in its own order. */
 static bool device_list(void)
 {
     const char *number = pj_option("DEVICE");
