@@ -30,7 +30,7 @@ void train_best_attach(yk_job *job, train_best *best);
 void train_best_resume(yk_job *job, train_best *best, const char *checkpoint, uint64_t step, const char *dir);
 /* True after too long without an improvement. */
 bool train_best_is_late(const train_best *best);
-/* After an evaluation that the strategy made due; saves dir/checkpoint-best where it is the best. */
+/* After an evaluation that the strategy made due; saves dir/checkpoint-best if it is the best. */
 void train_best_judge(yk_job *job, train_best *best, const train_result *result, uint64_t step, const char *dir);
 /* At the end: loads the best model if that is wanted and it is not the last, whose evaluation is `last`; true if loaded. A better last
  * evaluation that no strategy made due keeps the last model and dir/checkpoint-best: a longer run would not have it. */

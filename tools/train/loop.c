@@ -238,7 +238,7 @@ static void resume_steps(train_run *r)
     r->stop = train_best_is_late(&r->best);
 }
 
-/* The model is saved once more where an earlier one was better. */
+/* Saves the model once more if an earlier one was better. */
 static void finish_training(train_run *r)
 {
     end_span(r);
