@@ -92,7 +92,7 @@ static int user_arguments(const yk__cli *cli, char **argv, char (*names)[48])
     return n;
 }
 
-/* The devices for the child: those that are there; for described ones processors in their place, which exchange by messages. */
+/* The devices for the child: present ones; for described ones processors in their place, which exchange by messages. */
 static const char *planning_devices(const search *s)
 {
     const char *given = yk__cli_text(s->cli, "devices");
@@ -275,7 +275,7 @@ static bool stage_same(const candidate *a, const candidate *b)
     return a->shard == b->shard && a->offloads == b->offloads;
 }
 
-/* Removes the candidates of one's stage, which stand together, and says why. Returns the index behind those that stay planned. */
+/* Removes the candidates of one's stage, which stand together, and says why. Returns the index behind the planned ones that stay. */
 static uint32_t stage_drop(search *s, candidate one, const char *why)
 {
     uint32_t first = 0, end;
@@ -306,7 +306,7 @@ static void recomputes_drop(search *s, uint32_t first, const char *why)
 }
 
 /* A run refuses some stages beside some options (--offload) or ranks (messages), and recomputing for some models. Such a candidate is left
- * out, unless nothing else is there. A stage's candidates that recompute stand behind those that do not. */
+ * out, unless nothing else is there. A stage's candidates that recompute stand behind its other ones. */
 static bool candidates_plan(search *s, uint32_t from, yk_error *err)
 {
     for (uint32_t i = from; i < s->n;) {
