@@ -326,7 +326,7 @@ static void hand_on(const applier *a)
         setenv("YOKE_CONFIG_FILE", "none", 1);
 }
 
-/* Arguments in front of a program or "--"; returns where they end. */
+/* Takes the arguments in front of a program or "--"; returns the index of their end. */
 static int applier_scan(applier *a, int argc, char **argv)
 {
     int i = 1;
@@ -362,7 +362,7 @@ static void applier_take_default(applier *a)
         yk__cli_usage(a->command, "settings of %s (--config-file none leaves them out)", a->given[0]);
 }
 
-/* Help needs no file, and shows even where the file is wrong. */
+/* Help needs no file, and shows even if the file is wrong. */
 static bool asks_for_help(int end, char **argv)
 {
     static const char *const asks[] = {"--help", "-h", "--man", "--options"};
@@ -373,7 +373,7 @@ static bool asks_for_help(int end, char **argv)
     return false;
 }
 
-/* What is wrong with the other arguments is said beside a file's faults: typed ones, then the program. */
+/* Reports wrong arguments beside a file's faults: typed ones, then the program. */
 static void others_complain(const applier *a, char *const *typed, int kept, int end, int argc, char **argv)
 {
     char **rest = calloc((size_t)kept + (size_t)(argc - end) + 2, sizeof *rest);
