@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conversions by bits instead of the compiler's types: not every compiler has _Float16, and rounding must be the same on every machine.
- * Rounding to bf16 adds half of the last place, plus the last kept bit, before it truncates. A NaN would turn into infinity, so
- * it has its own branch.
+ * Conversions between f32 and the 16-bit formats, for single numbers and arrays. Messages (core/coll), rounded parameters (core/run) and
+ * weights of files (core/job/checkpoint) go through it. No state; any thread.
+ *
+ * Conversions go by bits instead of the compiler's types: not every compiler has _Float16, and rounding must be the same on every machine.
+ * Rounding to bf16 adds half of the last place, plus the last kept bit, before it truncates. A NaN would turn into infinity, so it has its
+ * own branch.
  */
 #include "core/base/convert.h"
 

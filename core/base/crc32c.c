@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CRC-32C: by the instruction, and without it for processors that lack it and for tests, with the same results. */
+/*
+ * CRC-32C, a checksum of bytes: by the processor's instruction, or by a table on processors without it and in tests, with the same results.
+ * core/coll/messages/sealed.c seals messages with it. No state; any thread.
+ */
 #include "core/base/crc32c.h"
 
 #include <stdbool.h>

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fills an error object. Its text has a few terminal lines. Text from files is made printable on the way in, so that no file can
- * control a terminal.
+ * Fills an error object (yk_error): status and text of the first failure of a call. All layers call yk__fail and its relatives, in any
+ * thread; the object is the caller's.
+ *
+ * Its text has a few terminal lines. Text from files is made printable on the way in, so that no file can control a terminal.
  */
 #include "core/base/error.h"
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Restores the settings of a program behind yk_open: a copy from before is compared, and only a changed setting is set. */
+/*
+ * Restores the settings of a program behind yk_open: signal handlers, the environment, the floating-point mode, the cores of the calling
+ * thread. Plugins and drivers may change them while a job opens.
+ *
+ * open.c keeps a copy before and compares it after, in the job's thread; only a changed setting is set.
+ */
 #include "config.h"
 
 #include "core/base/guest.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The core's allocator: malloc behind a counter of requests. A test can make the n-th request fail, alone or with all later requests.
- * Large blocks that are aligned to pages get huge pages.
+ * The core's allocator (yk__malloc, yk__calloc, yk__free): malloc behind a counter of requests. All of core allocates with it, in any
+ * thread; NULL if there is no memory. A test can make the n-th request fail, alone or with all later requests. Large blocks that are
+ * aligned to pages get huge pages.
  */
 #include "core/base/mem.h"
 

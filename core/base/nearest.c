@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Edit distance by the usual table, of which one row is kept (Wagner and Fischer, "The string-to-string correction problem", 1974). */
+/*
+ * The nearest word to a mistyped one, for errors that ask "did you mean". Readers of options, specs and names call it, in any thread; NULL
+ * if none is near. Edit distance by the usual table, of which one row is kept (Wagner and Fischer, "The string-to-string correction
+ * problem", 1974).
+ */
 #include "core/base/nearest.h"
 
 #include <string.h>

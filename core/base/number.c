@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers as text in the C locale, which only the calling thread uses meanwhile. */
+/*
+ * Reads and writes numbers as text in the C locale, so that a program's locale changes no file. The readers of settings and files call it;
+ * only the calling thread has that locale meanwhile.
+ */
 #include "core/base/number.h"
 
 #include <locale.h>

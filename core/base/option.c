@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of environment variables: reading, checking and listing them. Numbers are read without the locale. */
+/*
+ * Environment variables by the table in option.h: reads, checks and lists them. Numbers are read without the locale. All of core asks here,
+ * mostly while a job opens. A wrong value is an error of yk_open that names the variable and the expectation.
+ */
 #include "config.h"
 
 #include "core/base/option.h"

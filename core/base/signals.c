@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Signal dispositions, kept over calls of foreign libraries; see signals.h. */
+/*
+ * Keeps the signal handlers of the program over calls of foreign libraries (drivers, munge, transports), which may set their own. Each
+ * caller keeps before such a call and restores after it, in its own thread (signals.h).
+ */
 #include "config.h"
 
 #include "core/base/signals.h"

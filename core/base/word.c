@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks words up in lists of them. */
+/*
+ * Looks words up in lists of them, "fp32|bf16|fp16" or "host=cpu" with equal meanings. The readers of options and settings call it. Pure;
+ * any thread.
+ */
 #include "core/base/word.h"
 
 #include <ctype.h>
