@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Data sets of all kinds: the list of kinds, opening, and the calls that go to a set's kind, a table of functions (core/data/kind.h).
+ * Data sets of all kinds: the list of kinds (KINDS), and opening by a spec such as "csv:FILE". Calls go to a set's kind, a table of
+ * functions (core/data/kind.h).
+ *
+ * core/job/loop/data.c opens and closes sets in the job's thread. A loader's thread reads rows, and so may the caller. An unknown kind is
+ * an error with the known ones.
  */
 #include "core/data/dataset.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Images as rows: pixels stay bytes, in memory or on disk; a table of 256 values per channel normalises them. */
+/*
+ * Images as rows: pixels stay bytes, in memory or on disk; a table of 256 values per channel normalises them. The kinds of IDX and CIFAR
+ * files call it when a set is opened, and from the loader's thread for each row.
+ */
 #include "core/data/images.h"
 
 #include <stdio.h>

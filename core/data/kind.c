@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shared part of the kinds of data sets: fields, the tokenizer, masks, and the hash that shows if ranks read the same rows. */
+/*
+ * Parts that the kinds of data sets share: fields of a batch, the tokenizer, masks, and the hash that shows if ranks read the same rows.
+ * The files kind_*.c call it while a set is opened.
+ */
 #include "core/data/kind.h"
 
 #include <string.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cifar10:DIR, or one file of it: records of a label and 32 x 32 pixels (core/read/cifar.h). */
+/*
+ * The kind cifar10:DIR, or one file of it: records of a label and 32 x 32 pixels (core/read/cifar.h). dataset.c calls its functions through
+ * a table (kind.h): opening in the job's thread, rows in the loader's.
+ */
 #include <string.h>
 #include <sys/stat.h>
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* idx:DIR: MNIST's four files (core/read/idx.h). */
+/*
+ * The kind idx:DIR: MNIST's four files of images and labels (core/read/idx.h). dataset.c calls its functions through a table (kind.h):
+ * opening in the job's thread, rows in the loader's.
+ */
 #include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>

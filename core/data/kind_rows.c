@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* csv:FILE, jsonl:FILE, lines:FILE: texts in memory as ids (core/read/rows.h), padded to the longest of the batch. */
+/*
+ * The kinds csv:FILE, jsonl:FILE and lines:FILE: texts in memory as token ids (core/read/rows.h), padded to the longest of the batch.
+ * dataset.c calls its functions through a table (kind.h): opening in the job's thread, rows in the loader's.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* text:FILE: running text for a language model, tokenised when it is opened; the ids stay in memory, 4 bytes each. */
+/*
+ * The kind text:FILE: running text for a language model, tokenised when it is opened; the ids stay in memory, 4 bytes each. dataset.c calls
+ * its functions through a table (kind.h): opening in the job's thread, rows in the loader's.
+ */
 #include <string.h>
 
 #include "core/base/log.h"

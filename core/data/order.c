@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The shuffled order (see order.h), eight places at a time. Lanes with a number that is not a row go round again, and new places take the
- * free lanes.
+ * The shuffled order of an epoch's rows, a function of seed, epoch and place (order.h), so that all ranks agree without messages. The
+ * loader, the kinds of rows and samplers ask for ranges of it, in any thread.
+ *
+ * Eight places are computed at a time. Lanes with a number that is not a row go round again, and new places take the free lanes.
  */
 #include "core/data/order.h"
 

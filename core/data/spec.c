@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading "KIND:PATH,key=value": one copy of the text, cut in place. Each error names kind, path, key and the expected value. */
+/*
+ * Reads a data spec, "KIND:PATH,key=value", from one copy of the text, cut in place. dataset.c and the kinds ask for keys while a set is
+ * opened, in the job's thread. Each error names kind, path, key and the expected value.
+ */
 #include "core/data/spec.h"
 
 #include <errno.h>
