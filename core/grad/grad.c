@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reverse sweep: visits forward nodes from last to first, each by its rule, its body, or as a copy. A requested value is
- * reported once its gradient is complete. sums.c adds up contributions.
+ * Reverse-mode differentiation of a graph: visits forward nodes from last to first, each by its rule, its body, or as a copy.
+ * core/plan/plan_grad.c calls yk__grad once a plan, in the step thread; yoke-cts does for its tests.
+ *
+ * The nodes are appended to the same graph. A requested value is reported once its gradient is complete; sums.c adds up contributions.
  */
 #include "core/grad/grad.h"
 
