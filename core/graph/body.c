@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies: primitives that replace a composite that a device does not run. This file has the elementwise ones and
- * yk__body_append. */
+/*
+ * Bodies: the definition of each composite in primitives, for devices that do not run it. This file has the elementwise ones and
+ * yk__body_append, which core/plan/claim.c and core/grad call. A body appends nodes to the caller's graph.
+ */
 #include "core/graph/body.h"
 
 #include <math.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of normalisations, softmax, cross entropy and the optimizers' steps. */
+/*
+ * Bodies of normalisations, softmax, cross entropy and the optimizers' steps: their definitions in primitives, for devices that do not run
+ * them. body.c finds them through the table of operations (op_table.h).
+ */
 #include <math.h>
 
 #include "core/graph/body.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of convolutions and pools: unfold, a product or a reduction, fold. */
+/*
+ * Bodies of convolutions and pools, for devices that do not run them: unfold, a product or a reduction, fold. body.c finds them through the
+ * table of operations (op_table.h).
+ */
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes in short forms, with broadcasting; values made of parts; sealing. */
+/*
+ * Short forms that append nodes to a graph: operations with broadcasting, casts, sums over ranks, values made of parts. core/job/trace
+ * traces a user's operations with it, core/grad and the bodies write derivatives and definitions, all in the caller's thread.
+ *
+ * A failure stays in graph->error, and later calls do nothing and give YK_NONE. Sealing gives the nodes so far as a yk_graph to read.
+ */
 #include "core/graph/graph_internal.h"
 
 #include <string.h>

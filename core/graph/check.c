@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The checker: every rule of plugin.h that a plugin may rely on. It uses no part of the graph before it has checked that part,
- * so it accepts any contents, if the arrays have the lengths that the graph states.
+ * Checks a graph against every rule of plugin.h that a plugin may rely on. The layer validate (core/device/validate.c) and yoke-cts call
+ * it, in any thread; the error names the first broken rule.
+ *
+ * It uses no part of the graph before it has checked that part. So it accepts any contents, if the arrays have the lengths that the graph
+ * states.
  */
 #include "core/graph/graph_internal.h"
 

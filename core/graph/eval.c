@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reference evaluation: the driver. Every operand is read into a dense array of doubles, the operation computes in
- * double, every result is written once. Simple and slow on purpose, since all tests compare with it.
+ * Reference evaluation of a graph's nodes, in float64: the driver. The start-up probe, yoke-cts and a plugin's host->eval_node call it;
+ * training does not. No state; any thread.
+ *
+ * Every operand is read into a dense array of doubles, the operation computes in double, every result is written once. Simple and slow on
+ * purpose, since all tests compare with it.
  */
 #include "core/graph/graph_internal.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reference evaluation of attention: one query row at a time. */
+/*
+ * Reference evaluation of attention and its gradient in float64, one query row at a time. eval.c calls it through the table of operations
+ * (op_table.h), with dense operands.
+ */
 #include "core/graph/graph_internal.h"
 
 #include <math.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reference evaluation of convolutions and pools: plain loops over every pair of pixel and kernel element. */
+/*
+ * Reference evaluation of convolutions and pools in float64: plain loops over every pair of pixel and kernel element. eval.c calls it
+ * through the table of operations (op_table.h), with dense operands.
+ */
 #include "core/graph/graph_internal.h"
 
 #include <math.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reference evaluation of optimizer steps and gradient statistics. */
+/*
+ * Reference evaluation of optimizer steps and gradient statistics in float64. eval.c calls it through the table of operations (op_table.h),
+ * with dense operands.
+ */
 #include "core/graph/graph_internal.h"
 
 #include <math.h>

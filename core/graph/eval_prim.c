@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reference evaluation of the primitives and activations. */
+/*
+ * Reference evaluation of the primitives and activations in float64, a small function each. eval.c calls it through the table of operations
+ * (op_table.h), with dense operands.
+ */
 #include "core/graph/graph_internal.h"
 
 #include <math.h>

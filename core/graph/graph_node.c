@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes in their general form: operands in strides that the op accepts, inferred outputs, and the graph's hash. */
+/*
+ * Appends a node to a graph in its general form: operands in strides that the op accepts, outputs with inferred shapes, and the graph's
+ * running hash. build.c, the planner's passes and the derivatives call it, in the caller's thread. The hash names a trace in
+ * core/run/cache.c.
+ */
 #include "core/graph/graph_internal.h"
 
 #include <string.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A graph as text, one line per node, and as DOT for Graphviz. */
+/*
+ * Writes a graph as text, one line per node, and as DOT for Graphviz. core/plan/dump.c (YOKE_DUMP) and yoke-cts print graphs with it. Only
+ * reads the graph; the caller frees the text.
+ */
 #include "core/graph/graph_internal.h"
 
 #include <stdarg.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names and numbers of operations and data types: the tables of plugin.h and dtype.h as arrays. */
+/*
+ * Names, numbers and traits of operations and data types: the tables of plugin.h, dtype.h and op_table.h as arrays. All layers ask it by
+ * number. Constant data; any thread.
+ */
 #include "core/graph/graph.h"
 
 #include <string.h>

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Views: a view has the root value as its base (never another view), composed strides and an
- * offset. A view that equals its operand or the whole root is that value itself, so a permutation and its inverse
- * cancel.
+ * Makes views of a value: reshape, permute, expand and slice without a copy, if strides allow it. The user's operations (op_shape.c),
+ * bodies and passes call it, in the caller's thread.
+ *
+ * A view has the root value as its base (never another view), composed strides and an offset. A view that equals its operand or the whole
+ * root is that value itself, so a permutation and its inverse cancel.
  */
 #include "core/graph/graph_internal.h"
 
