@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chooses the transport of a job. All ranks compare their choices, as two ranks with different transports would wait for each other for
- * ever.
+ * Chooses the transport of a job: shared memory, or messages by TCP, libfabric or a loaded one (YOKE_TRANSPORT). group.c calls it on all
+ * ranks when a job starts, in the joining thread.
+ *
+ * All ranks compare their choices, as two ranks with different transports would wait for each other for ever. The error names both.
  */
 #include "core/group/transport_choice.h"
 
