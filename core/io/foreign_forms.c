@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests for formats without a fixed signature, from their published descriptions. */
+/*
+ * Tests for file formats without a fixed signature (pickle, TFRecord, ONNX), from their published descriptions. foreign.c asks them about
+ * the first bytes of a file that no reader takes, so that the error can name the format. Pure.
+ */
 #include "core/io/foreign_forms.h"
 
 #include <string.h>
