@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hello as a state machine over three messages of one form; it never blocks. The form: magic, version and kind, role, stream, rank,
- * peer, ranks, loopback, job, nonce, proof. Apart from magic and version, no field is trusted before the proof is checked.
+ * The hello, by which both ends of a new connection prove that they know the job's secret: a state machine over three messages of one form,
+ * which never blocks. assemble.c and the socket transport step it, each in its own thread.
+ *
+ * The form: magic, version and kind, role, stream, rank, peer, ranks, loopback, job, nonce, proof. Apart from magic and version, no field
+ * is trusted before the proof is checked.
  */
 #include "core/net/hello.h"
 

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A link's two buffers. Bytes that were sent or read are dropped from the front once the buffer is empty, or more than half used. */
+/*
+ * A link: an authenticated connection of two hosts, with a buffer for each direction, that never blocks. assemble.c opens it, and the
+ * agent's thread then sends and reads frames (core/control/agent.c). Bytes that were sent or read are dropped from the front once the
+ * buffer is empty, or more than half used.
+ */
 #include "config.h"
 
 #include "core/net/link.h"

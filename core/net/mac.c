@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Poly1305 with a key for each number, over libsodium; see mac.h. */
+/*
+ * MACs of data between hosts: Poly1305 with a key for each message number, over libsodium (mac.h). The socket transport computes them piece
+ * by piece while it sends and receives, in its own threads.
+ */
 #include "config.h"
 
 #include "core/net/mac.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TCP sockets of a job's control plane. Each connect resolves the name again, as a pod's name appears some time after the pod. */
+/*
+ * TCP sockets of a job's control plane: listening, connecting with a time limit, this host's address. core/control/start and node.c call it
+ * while a job starts. Each connect resolves the name again, as a pod's name appears some time after the pod.
+ */
 #include "config.h"
 
 #include "core/net/tcp.h"
