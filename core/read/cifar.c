@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading CIFAR-10: the file is its records; only size and labels have to be looked at, which takes one pass in pieces. */
+/*
+ * Reads CIFAR-10: the file is its records, so only size and labels have to be checked, in one pass in pieces. kind_cifar10.c and `yoke
+ * inspect` open files with it. A wrong file is an error with its path.
+ */
 #include "core/read/cifar.h"
 
 #include <inttypes.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading IDX: header, then exactly the elements, turned into the host's byte order in place. */
+/*
+ * Reads IDX, the format of MNIST's files: header, then exactly the elements, turned into the host's byte order in place. kind_idx.c and
+ * `yoke inspect` open files with it. A length that differs from the header's is an error with both numbers.
+ */
 #include "core/read/idx.h"
 
 #include <inttypes.h>

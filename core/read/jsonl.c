@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON lines by way of jansson, a line at a time from a buffer that grows to the longest one. */
+/*
+ * Reads JSON lines by way of jansson, a line at a time from a buffer that grows to the longest one. rows.c and `yoke inspect` take lines,
+ * in the opening thread. An error names the file and the line.
+ */
 #include "core/read/jsonl.h"
 
 #include <inttypes.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of files: a folder's entries are added as readdir() has them and sorted when all are there. */
+/*
+ * Lists of files: paths, a folder's entries or a glob's matches. A folder's entries are added as readdir() has them and sorted when all are
+ * there, so all ranks have one order. kind_cifar10.c and shards.c call it while a data set is opened.
+ */
 #include "core/read/paths.h"
 
 #include <dirent.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A table of the keys by which other trainers' rows are known, each with the words that end the message. */
+/*
+ * A table of the keys by which other trainers' rows are known (messages, instruction and output, and so on). Each has an advice, the end of
+ * the error. rows.c asks it about a row without the asked columns.
+ */
 #include "core/read/row_layouts.h"
 
 #include <stddef.h>

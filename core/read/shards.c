@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stream of token files: a table of where each begins, searched by halves. */
+/*
+ * A stream of token files as one long text: a table of each file's first id, searched by halves. kind_tokens.c opens it, and reads ranges
+ * in the loader's thread. Offsets count ids.
+ */
 #include "core/read/shards.h"
 
 #include <inttypes.h>
