@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Byte-level BPE (Radford et al. 2019): a pattern splits the text, and each word's bytes are symbols. The pair with the lowest merge rank
- * is joined, the leftmost first, until none is left. Short words are cached per encoder.
+ * Byte-level BPE, GPT-2's tokenizer (Radford et al. 2019). tokenizer.c encodes texts with it, in any thread with an encoder of its own;
+ * tokenizer_load.c prepares the merges.
+ *
+ * A pattern splits the text, and each word's bytes are symbols. The pair with the lowest merge rank is joined, the leftmost first, until
+ * none is left. Short words are cached per encoder.
  */
 #include <string.h>
 

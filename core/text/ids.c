@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lists that tokenizers write into. Token types (0: first text of a pair, 1: second) have a capacity of their own, as a single text
- * needs none. */
+/*
+ * The growing lists of token ids that tokenizers write into; the caller owns a list and frees it by yk__ids_free. Token types (0: first
+ * text of a pair, 1: second) have a capacity of their own, as a single text needs none.
+ */
 #include "core/text/ids.h"
 
 #include <string.h>

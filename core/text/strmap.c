@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An open-addressed hash map with linear probing, at most half full; the keys form one contiguous block. */
+/*
+ * A hash map from strings to numbers, for vocabularies and label names: open-addressed with linear probing, at most half full; the keys
+ * form one contiguous block. core/text and core/read/rows.c fill it when a file is opened; look-ups change nothing, so any thread may ask.
+ */
 #include "core/text/strmap.h"
 
 #include <string.h>

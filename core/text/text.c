@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole text files. The check for UTF-8 catches a file in another encoding, which would train nonsense. */
+/*
+ * Opens and reads whole text files, gzip too, with one kind of line end. The check for UTF-8 catches a file in another encoding, which
+ * would train nonsense. core/read and the tokenizers' files come through here.
+ */
 #include "core/text/text.h"
 
 #include <inttypes.h>

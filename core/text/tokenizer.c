@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The shared part of all tokenizers: finding added tokens, cutting to a length, the template of special tokens; and the two small kinds,
- * characters and bytes. WordPiece and BPE have files of their own.
+ * The shared part of all tokenizers: opening a folder, finding added tokens, cutting to a length, the template of special tokens. Also the
+ * two small kinds, characters and bytes; WordPiece and BPE have files of their own.
+ *
+ * core/data and yk_tokenizer_open use it: opening in the job's thread, encoding in any thread that has its own encoder.
  */
 #include "core/text/tokenizer.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* UTF-8, decoded by the table of RFC 3629 section 4; ASCII, of which most text consists, eight bytes at a time. */
+/*
+ * UTF-8: decodes, encodes and checks, by the table of RFC 3629 section 4; ASCII, of which most text consists, eight bytes at a time.
+ * Readers and tokenizers call it. Pure; any thread.
+ */
 #include "core/text/utf8.h"
 
 #include <string.h>
