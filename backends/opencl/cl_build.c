@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Builds the code of units for plugins/kit/units.h: programs that the driver builds from source or from its own binaries. During a
- * build the program's signal handlers are saved, and the user gets a line if it takes long.
+ * Builds the code of units, sets of kernels that are compiled together, for the kit (plugins/kit/units.h): from source, or from the
+ * driver's own binaries, which the kit keeps for other processes. The kit calls it under its lock while a program is made, in any thread.
+ *
+ * During a build the program's signal handlers are saved, and the user gets a line if it takes long.
  */
 #include "backends/opencl/ocl.h"
 

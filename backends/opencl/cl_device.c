@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One device: its properties, and its state while it is open. cl_list.c lists the devices. */
+/*
+ * One OpenCL device: its properties for the host, and its state while it is open. cl_list.c lists and opens devices, the table in
+ * cl_plugin.c closes them, and cl_shape.c opens one for its trials.
+ */
 #include "backends/opencl/ocl.h"
 
 #include <stdio.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by all parts: the host's table, its memory, texts of failed calls, waiting for a driver's queue. */
+/*
+ * Parts that all files of the OpenCL plugin share: the host's table of services, memory, texts of failed calls, waiting for a driver's
+ * queue. Any thread.
+ */
 #include "backends/opencl/ocl.h"
 
 #include "plugins/kit/plugin.h"

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Devices of all platforms that answer. No loader entry, no platform, a platform without devices: all are normal.
- * The list comes from an earlier process's answer, if that is still valid. The drivers are loaded when a device is opened, or
- * without such an answer (plugins/kit/devices.h).
+ * The list of devices of all OpenCL platforms that answer. The host calls it through the table in cl_plugin.c. No loader entry, no
+ * platform, a platform without devices: all are normal.
+ *
+ * The list comes from an earlier process's answer, if that is still valid. The drivers are loaded when a device is opened, or without such
+ * an answer (plugins/kit/devices.h).
  */
 #include "backends/opencl/cl_shape.h"
 #include "backends/opencl/cl_survey.h"

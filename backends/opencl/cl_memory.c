@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Buffers. If the driver computes in host memory, a buffer lies in page-aligned host memory, is host visible, and can wrap
- * existing memory. Otherwise the driver allocates it.
+ * Buffers of the OpenCL plugin: allocated, wrapped, mapped and freed for the host, through the table in cl_plugin.c. Sizes are bytes.
+ *
+ * If the driver computes in host memory, a buffer lies in page-aligned host memory, is host visible, and can wrap existing memory.
+ * Otherwise the driver allocates it.
  */
 #include "backends/opencl/ocl.h"
 

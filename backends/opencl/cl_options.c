@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plugin's options (YOKE_OPENCL_*), checked at its start: an unknown name or value is an error. */
+/*
+ * The OpenCL plugin's options (YOKE_OPENCL_*). cl_plugin.c checks them at the plugin's start: an unknown name or value is an error. Other
+ * files ask for values, in any thread.
+ */
 #include "backends/opencl/ocl.h"
 #include "plugins/kit/kit_options.h"
 #include "plugins/kit/plugin.h"

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Place of a device, to recognise one that another plugin lists too: its address on the PCI bus, by cl_khr_pci_bus_info or its vendor's
- * extension, or its UUID (cl_khr_device_uuid). A processor has neither: every plugin that names its cores shares them.
+ * The place of a device, by which the host recognises one that another plugin lists too: its address on the PCI bus, or its UUID. cl_list.c
+ * asks for each device.
+ *
+ * The address comes by cl_khr_pci_bus_info or its vendor's extension, the UUID by cl_khr_device_uuid. A processor has neither: every plugin
+ * that names its cores shares them.
  */
 #include "backends/opencl/ocl.h"
 

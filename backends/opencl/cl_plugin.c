@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plugin's table of functions for the host. */
+/*
+ * The OpenCL plugin's table of functions, as the host loads it (plugin.h): devices are in cl_list.c, buffers in cl_memory.c, programs in
+ * cl_program.c, queues in cl_queue.c.
+ */
 #include "backends/opencl/ocl.h"
 #include "plugins/kit/plugin.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tries drivers in a child process (plugins/kit/kit_probe.h), each loader entry (*.icd) by itself. If one fails, OCL_ICD_VENDORS is
- * set to a folder with the others.
+ * Tries drivers in a child process (plugins/kit/kit_probe.h) before this process loads them, each loader entry (*.icd) by itself. cl_list.c
+ * calls it. If one fails, OCL_ICD_VENDORS is set to a folder with the other entries, and a line warns.
  */
 #define _GNU_SOURCE
 #include "backends/opencl/cl_survey.h"

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs: the kit's launches (plugins/kit/lower/lower.h) as kernel objects, which keep their arguments. A submission binds slots,
- * and sets only the arguments whose slot has moved.
+ * Programs of the OpenCL plugin: the kit's launches (plugins/kit/lower/lower.h) as kernel objects, which keep their arguments. The host
+ * makes programs through the table in cl_plugin.c, in any thread; cl_queue.c runs them.
+ *
+ * A submission binds slots, and sets only the arguments whose slot has moved.
  */
 #include "backends/opencl/ocl.h"
 #include "plugins/kit/plugin.h"

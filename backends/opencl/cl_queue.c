@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Queues: an in-order command queue; a point is the event of its last command. Events of points that are not
- * known to be done wait in a ring, oldest first. A failure stays: every later call returns it.
+ * Queues of the OpenCL plugin: each is an in-order command queue of the driver. The host calls it through the table in cl_plugin.c, one
+ * thread at a time for each queue.
+ *
+ * A point is the event of its last command. Events of points that are not known to be done wait in a ring, oldest first. A failure stays:
+ * every later call returns it.
  */
 #include "backends/opencl/ocl.h"
 #include "plugins/kit/drain.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints a line while a driver compiles for long: a first run takes seconds to minutes, without any other message. */
+/*
+ * Prints a line while a driver compiles for long: a first run takes seconds to minutes, without any other message. cl_build.c and
+ * cl_program.c begin and end it around a call of the driver; a thread of its own prints.
+ */
 #include <signal.h>
 #include <time.h>
 

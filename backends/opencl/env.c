@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The environment of a driver. Signal handlers survive it (PoCL's LLVM replaces sixteen of them). Its cache lies where
- * files can be written and executed (else PoCL finds no device, or aborts). Its threads stay on their cores.
+ * Prepares the environment of an OpenCL driver, and keeps the program's over its calls. cl_list.c calls it before drivers load; each file
+ * that calls a compiler saves the signal handlers and restores them (PoCL's LLVM replaces sixteen).
+ *
+ * The driver's cache lies in a folder with files that can be written and executed (else PoCL finds no device, or aborts). Its threads stay
+ * on their cores.
  */
 #define _GNU_SOURCE
 #include "plugins/kit/kit_cores.h"
