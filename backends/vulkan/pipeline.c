@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels as pipelines, keyed by the hash of their whole input; the device keeps them, so each is made once. */
+/*
+ * Makes kernels, SPIR-V code of the kit, into pipelines of the device, keyed by the hash of their whole input. vk_program.c asks while a
+ * program is made, in any thread. The device keeps the pipelines, so each is made once, and frees them when it closes.
+ */
 #include "backends/vulkan/vlk.h"
 
 #include "plugins/kit/spirv/spirv.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An open device: its queue, and objects that all programs share. */
+/*
+ * An open Vulkan device: the logical device, its queue, and objects that all programs share. vk_list.c makes it; the table in vk_plugin.c
+ * closes it. Calls to the driver's queue are under a lock.
+ */
 #include "backends/vulkan/vk_coop.h"
 
 #include <unistd.h>

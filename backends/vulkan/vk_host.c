@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by all parts: the host's table, its memory, options, texts of failed calls, and the list of a driver's
- * extensions. */
+/*
+ * Parts that all files of the Vulkan plugin share: the host's table of services, memory, options, texts of failed calls, and the list of a
+ * driver's extensions. Any thread.
+ */
 #include "backends/vulkan/vlk.h"
 
 #include "plugins/kit/plugin.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plugin's table, and its options (YOKE_VULKAN_*): an unknown name or value is an error. */
+/*
+ * The Vulkan plugin's table, as the host loads it (plugin.h), and its options (YOKE_VULKAN_*): an unknown name or value is an error.
+ * Devices are in vk_list.c, buffers in vk_memory.c, programs in vk_program.c; the queue is the kit's.
+ */
 #include "backends/vulkan/vlk.h"
 
 #include "plugins/kit/kit_options.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Preparation before a driver is loaded. A child process tries each manifest that the loader would read (plugins/kit/kit_probe.h). If one
- * fails, the loader gets only the others. A software driver's threads stay on the rank's cores.
+ * Preparation before a Vulkan driver is loaded: a child process tries each manifest that the loader would read (plugins/kit/kit_probe.h).
+ * vk_list.c calls it. If one fails, the loader gets only the other manifests. A software driver's threads stay on the rank's cores.
  */
 #define _GNU_SOURCE
 #include "backends/vulkan/vlk.h"

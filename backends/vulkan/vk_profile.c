@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Time per kernel (YOKE_VULKAN_PROFILE=1): a timestamp before the first launch of a recorded program and after each launch. Differences
- * are added up by operation, kernel and shape, and printed when the device is closed, longest first. The first run of each, in which
- * drivers compile, is listed separately.
+ * Time per kernel (YOKE_VULKAN_PROFILE=1): a timestamp before the first launch of a recorded program and after each launch. vk_program.c
+ * records them and adds the differences after a run.
+ *
+ * Differences are added up by operation, kernel and shape, and printed when the device is closed, longest first. The first run of each, in
+ * which drivers compile, is listed separately.
  */
 #include "backends/vulkan/vlk.h"
 

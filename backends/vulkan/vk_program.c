@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program: the kit's launches with their pipelines, and recorded commands for each set of addresses that it has run with. Commands
- * contain addresses instead of buffers, so they stay valid for any buffer there. Each launch waits for the previous one.
+ * A program of the Vulkan plugin: the kit's launches with their pipelines, and recorded commands for each set of addresses that it has run
+ * with. The host makes programs through the table in vk_plugin.c, in any thread; runs are in the queue's thread (vk_queue.c).
+ *
+ * Commands contain addresses instead of buffers, so they stay valid for any buffer there. Each launch waits for the previous one.
  */
 #include "backends/vulkan/vlk.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This device's functions for the kit's queue (a thread per queue). */
+/*
+ * The Vulkan plugin's functions for the kit's queue, which has a thread per queue: running a program, copying, in that thread. The table in
+ * vk_plugin.c makes queues with it.
+ */
 #include "backends/vulkan/vlk.h"
 
 /* Checks that both ends belong to this device: each device has a separate VkDevice. */

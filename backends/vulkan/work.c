@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Submissions: a thread takes a lane (commands, a timeline semaphore, staging memory, scratch memory), submits, waits
- * for the semaphore, and returns the lane. So there are as many lanes as threads that work at the same time.
+ * Submissions to the driver's queue: a thread takes a lane (commands, a timeline semaphore, staging memory, scratch memory), submits, waits
+ * for the semaphore, and returns the lane. So there are as many lanes as threads that work at the same time. vk_program.c and copies use
+ * it, in the queues' threads.
  */
 #include "backends/vulkan/vlk.h"
 
