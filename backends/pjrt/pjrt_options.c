@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plugin's options (YOKE_PJRT_*), checked at its start: an unknown name or value is an error. */
+/*
+ * The PJRT plugin's options (YOKE_PJRT_*). pjrt_plugin.c checks them at the plugin's start: an unknown name or value is an error. Other
+ * files ask for values, in any thread.
+ */
 #include "plugins/kit/kit_options.h"
 
 #include <stdlib.h>
