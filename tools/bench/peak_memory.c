@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading, copying and filling memory with the widest registers; "_nt" stores go past the caches. */
+/*
+ * Loops for `yoke bench peaks` that read, copy and fill memory with the widest registers; "_nt" stores go past the caches. peaks.c times
+ * them, a thread on each core.
+ */
 #include "tools/bench/peak_loops.h"
 
 #if defined __x86_64__

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads bound to cores run a loop for as long as it takes to be measured; the best and the median of several rounds count. */
+/*
+ * `yoke bench peaks`: the processor's highest rates of arithmetic and memory. Threads bound to cores run a loop for as long as it takes to
+ * be measured; the best and the median of several rounds count. cmd_bench.c calls bench_peaks in the main thread.
+ */
 #define _GNU_SOURCE
 #include "tools/bench/peaks.h"
 

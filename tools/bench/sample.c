@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Builds the model, makes data of its kind (or opens the loader) and runs one micro batch. */
+/*
+ * A training to measure or to plan: opens the job, builds the model, makes data of its kind (or opens the loader), and runs one micro batch
+ * a call. `yoke bench` times it and `yoke estimate-memory` plans it, in the main thread of each rank.
+ */
 #include "tools/bench/sample.h"
 
 #include "core/base/word.h"
