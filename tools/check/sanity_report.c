@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reports the result of a check of `yoke test`. */
+/*
+ * Prints the result of one check of `yoke test`, and counts failures. sanity.c and its neighbours call it on all ranks, in the main thread;
+ * the first rank prints.
+ */
 #include "tools/check/sanity_report.h"
 
 #include <stdio.h>

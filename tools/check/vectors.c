@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the cases of a folder of operator vectors, runs them on a device, compares. */
+/*
+ * `yoke test --vectors DIR`: reads the cases of a folder of ONNX operator vectors, runs them on the device, and compares. cmd_test.c calls
+ * it in the main thread; exit code 0 if all cases agree.
+ */
 #include "tools/check/vectors.h"
 
 #include <dirent.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A function for each family of ONNX operators: builds the case with yoke.h, or returns that the operator is not in its family. */
+/*
+ * Builds an ONNX operator of a vector case with yoke.h: a function for each family of operators, which returns that the operator is not in
+ * its family. vectors.c calls vector_build for each case.
+ */
 #include "tools/check/vectors_ops.h"
 
 #include <math.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* curves/: whole training runs, compared step by step. Any number of ranks: each takes its part of the rows. */
+/*
+ * `yoke test --golden DIR`, folder curves/: whole training runs, compared step by step with numbers of PyTorch. Any number of ranks: each
+ * takes its part of the rows. cmd_test.c calls golden_curves in the main thread of each rank.
+ */
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The networks of curves/: a model of this project if there is one, with the case's additions. */
+/*
+ * The networks of the golden runs in curves/: a model of models/ if there is one, with the case's additions. curves.c makes one for each
+ * case, and frees it.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

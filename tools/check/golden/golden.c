@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which cases run, the lines they print, the comparison that came closest, tensors as numbers. */
+/*
+ * Parts that all folders of `yoke test --golden` share: the choice of cases, the lines they print, the comparison that came closest,
+ * tensors as numbers. The runners beside it (golden_*.c, curves.c, tables.c) call it in the main thread.
+ */
 #include "tools/check/golden/golden.h"
 
 #include <limits.h>

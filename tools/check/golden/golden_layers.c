@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layers/: single layers and losses, forward and backward. Inputs with an expected gradient are parameters, the others
- * host inputs; the gradient of sum(gout * out) comes by yk_backward. */
+/*
+ * `yoke test --golden DIR`, folder layers/: single layers and losses, forward and backward, against numbers of PyTorch. cmd_test.c calls it
+ * in the main thread. Inputs with an expected gradient are parameters, the other ones host inputs; the gradient of sum(gout * out) comes by
+ * yk_backward.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

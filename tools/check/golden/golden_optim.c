@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* optim/: trajectories of optimizers under given gradients, and clipping. A given gradient G reaches the parameter P as
- * the gradient of sum(P * G). */
+/*
+ * `yoke test --golden DIR`, folder optim/: trajectories of optimizers under given gradients, and clipping. cmd_test.c calls it in the main
+ * thread. A given gradient G reaches the parameter P as the gradient of sum(P * G).
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

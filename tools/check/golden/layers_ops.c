@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ops of layers/index.json, built through the public interface. */
+/*
+ * Builds the operations of the golden cases in layers/index.json, through the public interface. golden_layers.c calls it for each case. A
+ * new layer gets a row here.
+ */
 #include <math.h>
 #include <string.h>
 

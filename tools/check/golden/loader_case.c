@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The common reader of loader/'s cases, for the law (golden_loader.c) and for the ranks (loader_ranks.c). */
+/*
+ * Reads the golden cases of the folder loader/, for the check of one process (golden_loader.c) and for the check of several ranks
+ * (loader_ranks.c).
+ */
 #include "tools/check/golden/loader_case.h"
 
 int64_t golden_loader_int(json_t *c, const char *key)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* schedules.json and loss_scale.json: pure functions against whole tables. */
+/*
+ * `yoke test --golden DIR`, files schedules.json and loss_scale.json: compares the pure functions of core/nn with whole tables of other
+ * libraries' numbers. cmd_test.c calls it in the main thread.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
