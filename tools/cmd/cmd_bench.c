@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke bench: times whole training steps on random data, the efficiency of a mixed job, and the host's cost of a step. */
+/*
+ * The command yoke bench: times whole training steps on random data, the efficiency of a mixed job, and the host's cost of a step. yoke.c
+ * calls it by its table of commands, in the main thread; with several ranks each rank runs the same command line.
+ */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke config: asks `accelerate config`'s questions, or takes the answers as options, and writes the file for yoke launch and yoke
- * train. */
+/*
+ * The command yoke config: asks `accelerate config`'s questions, or takes the answers as options, and writes the file for yoke launch and
+ * yoke train. --keys prints the known keys of other programs' files (tools/config). yoke.c calls it by its table of commands, in the main
+ * thread.
+ */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>

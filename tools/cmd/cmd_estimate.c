@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * yoke estimate-memory: plans a training step like the run itself, without making or running anything. Nothing is compiled, except for a
- * device whose compiler alone knows a program's memory.
+ * The command yoke estimate-memory: plans a training step like the run itself, without making or running anything, and prints bytes by
+ * purpose. yoke.c calls it by its table of commands, in the main thread of each rank. Nothing is compiled, except for a device whose
+ * compiler alone knows a program's memory.
  */
 #include <stdio.h>
 #include <stdlib.h>

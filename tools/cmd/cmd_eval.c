@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke eval: loss and accuracy of a model on data. */
+/*
+ * The command yoke eval: loss and accuracy of a saved model on data. yoke.c calls it by its table of commands; tools/train/train.c starts
+ * the ranks, and tools/eval computes the metrics.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 

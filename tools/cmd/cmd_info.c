@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke info and yoke plugin: the devices and plugins of this machine, and the reasons for the choice. */
+/*
+ * The commands yoke info, yoke env and yoke plugin: the devices, plugins, transports and settings of this machine, and the reasons for the
+ * choice. yoke.c calls them by its table of commands, in the main thread. A plugin is asked in a child process, so that a driver that dies
+ * ends only that one.
+ */
 #include "config.h"
 
 #include <stdio.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke inspect: the contents of a data, model or token file, or one line with the reason of its refusal. */
+/*
+ * The command yoke inspect: the contents of a data, model or token file, or one line with the reason of its refusal. yoke.c calls it by its
+ * table of commands, in the main thread. It opens files by the readers that training uses.
+ */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke launch: one process per device, as the ranks of one job, on this host or on several. */
+/*
+ * The command yoke launch: one process per device, as the ranks of one job, on this host or on several. yoke.c calls it by its table of
+ * commands. It reads options and settings files, chooses devices, and hands over to core/launch; the exit code is the job's.
+ */
 #include "tools/config/apply.h"
 #include "tools/spell.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke plan: chooses among the ways to train a model on some devices. */
+/*
+ * The command yoke plan: finds the options of yoke train that fit some devices and are fastest. yoke.c calls it by its table of commands;
+ * tools/plan has the search.
+ */
 #include <stdlib.h>
 
 #include "core/control/start/origin.h"

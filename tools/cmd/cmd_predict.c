@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke predict: the class of each row of a file. */
+/*
+ * The command yoke predict: the class of each row of a file, by a saved model. yoke.c calls it by its table of commands;
+ * tools/train/train.c starts the ranks, and tools/eval/predict.c writes the lines.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

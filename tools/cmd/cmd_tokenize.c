@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke tokenize: the ids of a text, one line per line of text; or a token file of the whole text. */
+/*
+ * The command yoke tokenize: the ids of a text, one line per line of text; or a token file of the whole text. yoke.c calls it by its table
+ * of commands, in the main thread. core/text has the tokenizers.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

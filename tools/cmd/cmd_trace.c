@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke trace: runs a program whose ranks write a trace of some steps each, and joins the traces to one file. */
+/*
+ * The command yoke trace: runs a program whose ranks write a trace of some steps each (core/run/tracer.c), and joins the traces to one
+ * file. yoke.c calls it by its table of commands, in the main thread; the exit code is the program's.
+ */
 #include "tools/cli.h"
 
 #include <errno.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke train: trains a model on data, on one or several devices. */
+/*
+ * The command yoke train: reads its options, opens the job, data and model, and runs the training loop (tools/train/loop.c). yoke.c calls
+ * it by its table of commands; tools/train/train.c starts the ranks, and each runs the same command line.
+ */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The yoke program: finds the command and hands over. */
+/*
+ * The main function of the yoke program: finds the command in the table of commands, and calls it with its arguments. Unknown commands are
+ * an error with the nearest known one. The exit code is the command's.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
