@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inserts the options from settings files before a command's arguments. */
+/*
+ * Puts the options of settings files (--config-file and so on) before a command's own arguments. A typed option keeps its value, and a line
+ * says so.
+ *
+ * The commands that take such files call settings_apply first, in the main thread, before ranks start. A fault of a file is an error with
+ * its line and key.
+ */
 #include "tools/config/apply.h"
 
 #include <limits.h>

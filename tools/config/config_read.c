@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads files of settings: which format a file has, and Yoke's own. */
+/*
+ * Reads settings files: finds a file's format (Yoke's, Accelerate's, DeepSpeed's, Trainer's), and hands it to that format's table
+ * (keys_*.c). apply.c and `yoke config` call it in the main thread. A settings object owns its texts until settings_free.
+ */
 #include "tools/config/config_settings.h"
 
 #include <limits.h>

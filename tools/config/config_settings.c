@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walks trees of settings by the tables of their formats. */
+/*
+ * Walks a settings file's keys by the tables of its format. Each key gets its fate: an option here, nothing to do, or refused with a
+ * reason. config_read.c and the tables (keys_*.c) call it, in the main thread. An unknown key is an error with its line and the nearest
+ * known key.
+ */
 #include "tools/config/config_settings.h"
 
 #include <math.h>

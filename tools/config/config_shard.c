@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the options of slices, offload and layout, and refuses unsupported ones by name. */
+/*
+ * Reads the options of slices, offload and layout (--shard, --offload and so on) into yk_config, and refuses unsupported ones by name.
+ * `yoke train` and `yoke estimate-memory` call it in the main thread, before they open a job.
+ */
 #include "tools/config/config_shard.h"
 
 #include <math.h>

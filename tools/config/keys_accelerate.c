@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys of Accelerate's YAML (1.15 and older), and their combined meaning. docs/from-accelerate.md documents them. */
+/*
+ * The table of keys of Accelerate's YAML (1.15 and older), and their combined meaning as options of Yoke. config_read.c walks a file by it.
+ * docs/from-accelerate.md documents the keys.
+ */
 #include "tools/config/config_settings.h"
 
 #include <stdlib.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys of DeepSpeed's JSON (0.18), and their combined meaning. `yoke config --keys deepspeed` prints this table, and
- * tests/cli/config.sh compares it with docs/from-deepspeed.md. */
+/*
+ * The table of keys of DeepSpeed's JSON (0.18), and their combined meaning as options of Yoke. config_read.c walks a file by it. `yoke
+ * config --keys deepspeed` prints this table, and tests/cli/config.sh compares it with docs/from-deepspeed.md.
+ */
 #include "tools/config/config_settings.h"
 
 #include <math.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints the fates of settings. */
+/*
+ * Prints the fate of each key of a settings file (an option, not needed, refused), as text or JSON, and the messages about it. `yoke
+ * config` and --dry-run call it in the main thread.
+ */
 #include "tools/config/apply.h"
 
 #include <string.h>
