@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Evaluation: batches to sums, sums over ranks, sums to metrics. */
+/*
+ * The metrics of `yoke eval` and of a training's evaluations (loss, accuracy, f1 and so on): runs batches, sums over ranks, and computes
+ * metrics of the sums. cmd_eval.c and tools/train/loop.c call it in the main thread of all ranks, which get equal numbers.
+ */
 #include "tools/eval/metrics.h"
 
 #include "core/base/word.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scores of each row, gathered from the ranks and written in order. */
+/*
+ * `yoke predict`: scores of each row, gathered from the ranks and written by rank 0 in the file's order. cmd_predict.c and cmd_train.c call
+ * predict_rows in the main thread of all ranks.
+ */
 #include "tools/eval/predict.h"
 
 #include <inttypes.h>
