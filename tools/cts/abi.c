@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Group abi: checks of the file and its table before a device is opened. */
+/*
+ * yoke-cts, group abi: checks of a plugin's file and its table before a device is opened: symbols, libraries, versions, sizes. main.c runs
+ * each group in a child process, with the plugin under test loaded; results go to report.c.
+ */
 #include "config.h"
 
 #include <dirent.h>

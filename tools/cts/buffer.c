@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Group buffer: memory, without a program. */
+/*
+ * yoke-cts, group buffer: checks a device's memory without a program: sizes, copies, wrapping, mapping. main.c runs each group in a child
+ * process with the device under test open; results go to report.c.
+ */
 #include <string.h>
 
 #include "core/base/mem.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Group queue, third part: tests of a device at work. A program is made so long that it takes most of a second, so that a queue is
- * surely busy when it is aborted, and the host's clock can judge a span. A device whose runs are over when queue_run returns is never at
- * work, and passes.
+ * yoke-cts, group queue, third part: tests of a device at work (spans, abort). cts_queue.c calls cts_queue_busy.
+ *
+ * A program is made so long that it takes most of a second. So a queue is surely busy when it is aborted, and the host's clock can judge a
+ * span. A device whose runs are over when queue_run returns is never at work, and passes.
  */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One graph on the device and by the reference.
+ * Runs one graph on the device under test and by the reference (core/graph/eval.c), and compares the results. All groups of yoke-cts that
+ * compute call it. A difference names the operation, the element and both numbers.
  *
- * The reference runs with float64 values between nodes and as results. For a tolerance that depends on the data, the reference runs
- * again:
+ * The reference runs with float64 values between nodes and as results. For a tolerance that depends on the data, the reference runs again:
  * on absolute values (the sum of absolute products) or with the graph's own types (the effect of rounding alone).
  */
 #include <math.h>

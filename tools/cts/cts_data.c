@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Test inputs: which numbers a leaf gets stands in its slot's key, so that every plan of a graph gets the same.
+ * Random inputs of yoke-cts's graphs. A leaf's numbers stand in its slot's key (range and seed), so that every plan of a graph gets the
+ * same. The cases and cts_check.c call it.
  */
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Primitives that are not elementwise.
+ * yoke-cts, group op: the primitives that are not elementwise (sums, products, copies, look-ups), in all types and many shapes. main.c runs
+ * each group in a child process with the device under test open; cts_check.c compares with the reference.
  */
 #include "tools/cts/cts_ops.h"
 

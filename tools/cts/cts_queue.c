@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Group queue, first part: points and order in one queue, without a program.
+ * yoke-cts, group queue, first part: points and order in one queue, without a program. main.c runs each group in a child process with the
+ * device under test open; the other parts are in cts_order.c and busy.c.
  */
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Elementwise primitives: all shapes, types and ways to broadcast.
+ * yoke-cts's elementwise primitives: all shapes, types and ways to broadcast. cts_primitives.c calls it; cts_check.c compares with the
+ * reference.
  */
 #include <string.h>
 

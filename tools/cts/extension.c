@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Group extension: families of functions besides a plugin's table. Both are tested in one process: members of a collective are threads,
- * and the exporting device imports a shared buffer.
+ * yoke-cts, group extension: families of functions besides a plugin's table, such as yk.coll.1. main.c runs each group in a child process
+ * with the device under test open. Both families are tested in one process: members of a collective are threads, and the exporting device
+ * imports a shared buffer.
  */
 #include <string.h>
 #include <unistd.h>

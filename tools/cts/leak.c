@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Group leak: repeats one action; the process's holdings may not grow in every part of the rounds. A filling cache grows in some parts
- * and then stops; a leak grows in all parts. Memory in drivers' own threads counts too.
+ * yoke-cts, group leak: repeats one action; the process's holdings (memory, descriptors, threads) may not grow in every part of the rounds.
+ * main.c runs the group in a child process.
+ *
+ * A filling cache grows in some parts and then stops; a leak grows in all parts. Memory in drivers' own threads counts too.
  */
 #include "config.h"
 

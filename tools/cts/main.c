@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke-cts: the command line, the groups, and a process for each group. */
+/*
+ * yoke-cts, the conformance suite of plugins and transports: the command line, the list of groups, and a child process for each group, so
+ * that a crash or a hang fails that group alone. Exit code 0 if all tests pass, 1 if one fails.
+ */
 #include "config.h"
 
 #include <fcntl.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups random and gradients: larger graphs, compared with the reference by its rounding error. */
+/*
+ * yoke-cts, groups random and gradients: larger graphs, compared with the reference by its rounding error. main.c runs each group in a
+ * child process with the device under test open; a graph that fails is made smaller (shrink.c) and printed.
+ */
 #include <string.h>
 
 #include "core/base/mem.h"

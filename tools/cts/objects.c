@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Helpers of all groups: buffers and queues in short form, waits, distinguishable bytes. */
+/*
+ * Helpers of yoke-cts's groups: buffers and queues in short form, waits with a limit, distinguishable bytes. A call of the plugin that
+ * fails is reported as a failure of the test that runs.
+ */
 #include "tools/cts/cts_ops.h"
 
 yk_status cts_buffer_new(cts *c, uint64_t bytes, yk_buffer **b)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Group offsets: copies, values, slots and rows at 5 GiB of a buffer, which offsets of 32 bits turn into 1 GiB. Tests touch little of
- * the buffer, so that a device with the host's memory takes some MiB of it. Places come in pairs that are equal in 31 or 32 bits.
+ * yoke-cts, group offsets: copies, values, slots and rows at 5 GiB of a buffer, which offsets of 32 bits turn into 1 GiB. main.c runs the
+ * group in a child process. Tests touch little of the buffer, so that a device with the host's memory takes some MiB of it. Places come in
+ * pairs that are equal in 31 or 32 bits.
  */
 #include "config.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups rebind and errors: one program with several bindings; required refusals; lasting failures. */
+/*
+ * yoke-cts, groups rebind and errors: one program with several bindings; required refusals; lasting failures. main.c runs each group in a
+ * child process with the device under test open.
+ */
 #include <math.h>
 #include <string.h>
 

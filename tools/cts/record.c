@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verdict of --report: results are counted by group, operation and type as they come, and written as one file at the end. */
+/*
+ * The verdict that yoke-cts --report writes: results are counted by group, operation and type as they come (report.c), and written as one
+ * file at the end (main.c). docs/devices.md shows such verdicts.
+ */
 #include "config.h"
 
 #include "tools/cts/record.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Results: from the child that runs a group, through a pipe, to the lines the user sees.
+ * yoke-cts's results: from the child that runs a group, through a pipe, to the lines the user sees and to record.c. Each test begins by
+ * cts_begin and ends by cts_pass or cts_fail, in the child; main.c reads the pipe in the parent.
  */
 #include <errno.h>
 #include <fnmatch.h>

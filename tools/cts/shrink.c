@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A graph that fails is made smaller while it fails: another value is wanted, a node's result becomes an input or one of the node's
- * operands, a body stands in the place of its composite. Every trial runs on the device and by the reference, so that runs and time
- * are bounded.
+ * Makes a random graph that fails smaller while it fails, so that the report is short. nets.c calls cts_shrink. A trial wants another
+ * value, makes a node's result an input or an operand, or puts a body in the place of its composite. Every trial runs on the device and by
+ * the reference, so that runs and time are bounded.
  */
 #include <stdlib.h>
 #include <string.h>

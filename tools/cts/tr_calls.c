@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A transport's calls for its tests: every failure is reported in the transport's words, and every wait has an end. */
+/*
+ * A transport's calls for the tests of yoke-cts --transport: every failure is reported in the transport's words, and every wait has an end.
+ * The groups tr_*.c call it in each test rank.
+ */
 #include "config.h"
 
 #include <string.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The groups of yoke-cts --transport, and the first of them: the file, its symbol, its table. */
+/*
+ * The groups of yoke-cts --transport, and the first of them, abi: the file, its symbol, its table. main.c runs each group in a child
+ * process, which forks the ranks of a test (tr_ranks.c).
+ */
 #include "config.h"
 
 #include <dlfcn.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups memory, put, arguments, close and leak: ownership and lifetimes. */
+/*
+ * yoke-cts --transport, groups memory, put, arguments, close and leak: ownership and lifetimes of registered memory and operations.
+ * tr_groups.c lists them; each test runs in the ranks that tr_ranks.c forks.
+ */
 #include "config.h"
 
 #include <malloc.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups connect, order, sizes, match and many: that messages arrive, which of them, whole, and in order. */
+/*
+ * yoke-cts --transport, groups connect, order, sizes, match and many: messages arrive at the right receive, whole, and in order.
+ * tr_groups.c lists them; each test runs in the ranks that tr_ranks.c forks.
+ */
 #include "config.h"
 
 #include <string.h>

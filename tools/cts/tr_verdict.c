@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank's verdict on a transport's test. It is in memory that outlives the rank, and each rank's first verdict counts: later failures
- * mostly follow from it.
+ * A rank's verdict on a transport's test (yoke-cts --transport). The test ranks set it, and tr_ranks.c reads it in the parent. It is in
+ * memory that outlives the rank, and each rank's first verdict counts: later failures mostly follow from it.
  */
 #include "config.h"
 

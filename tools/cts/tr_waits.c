@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups wait, threads, cancel and death: waits that end, from any thread, even if no message comes any more. */
+/*
+ * yoke-cts --transport, groups wait, threads, cancel and death: waits that end, from any thread, even if no message comes any more.
+ * tr_groups.c lists them; each test runs in the ranks that tr_ranks.c forks.
+ */
 #include "config.h"
 
 #include <pthread.h>
