@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The operations that the plugin runs, and the program of a graph.
+ * Turns a graph into a program of the CPU plugin: a table of planners, one for each operation. cpu_plugin.c calls cpu_op_claims and
+ * cpu_prog_new for the host, in any thread.
  *
  * A planner adds the steps of one operation to a program. cpu_op_claims tells the core which composites have a planner for their operands.
- * The core replaces a composite without a claim by its body.
+ * The core replaces a composite without a claim by its body, its definition in simpler operations.
  */
 #include "backends/cpu/conv/cpu_conv.h"
 #include "backends/cpu/cpu_ops.h"

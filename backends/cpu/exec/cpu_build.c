@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A program under construction: the planners of nodes (cpu_ops.c lists them) add steps and memory for their arguments, and request
- * workspace.
+ * workspace, in bytes. cpu_ops.c begins and ends it, in any thread; cpu_program.c runs the result.
  */
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compiling an elementwise program: first in registers that are written once each; then products are joined to the sums they go into,
- * operands that are one number for a whole chunk stay one number, and registers are shared by lifetime, so that a block of all of them
- * stays in the first-level cache.
+ * Compiles an elementwise program, the body of a map, to instructions on registers. First each register is written once. Then products are
+ * joined to the sums they go into, and operands that are one number for a whole chunk stay one number. Registers are shared by lifetime, so
+ * that a block of all of them stays in the first-level cache.
  *
  * Three planners call cpu_map_compile while a program is made, in any thread. map_node.c compiles a map, cpu_dot.c the elementwise part of
  * a product, whose sums are `special`. A sum's operand (cpu_reduce.c) stays in registers. map.c runs the result on the workers.
