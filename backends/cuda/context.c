@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes a device's context current on this thread, for calls of the driver. Each cuda_enter that returned true needs one cuda_leave on the
- * same thread; after a failed one *s has the error, and there is nothing to leave.
+ * Makes a device's context current on this thread, for calls of the driver; all files of the CUDA plugin bracket such calls with it. Each
+ * cuda_enter that returned true needs one cuda_leave on the same thread. After a failed one *s has the error, and there is nothing to
+ * leave.
  */
 #include "backends/cuda/cuda_internal.h"
 

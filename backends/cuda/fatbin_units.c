@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which units of the kit are compiled with the plugin, for fatbins.sh and tests: those of models as they are trained mostly. Others, and
- * kernels that are generated for a graph, are NVRTC's.
+ * A build tool: lists the kit's units, sets of kernels, that are compiled with the CUDA plugin, for fatbins.sh and tests. They serve common
+ * models. NVRTC compiles other units, and kernels that are generated for a graph, at run time.
+ *
  *   fatbin-units          a line for each: its key, its macros
  *   fatbin-units FOLDER   writes its text to FOLDER/KEY.cu, too
  */

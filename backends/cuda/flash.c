@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attention as cuDNN's graph API has it: a graph of products, pointwise operations and reductions over tensors of [batch, heads, rows,
- * elements], of which cuDNN recognises attention and runs one kernel ("Fused Flash Attention" in its documentation); none of the virtual
- * tensors is stored. With P = exp(scale Q K' - lse), masked:
+ * Attention and its gradient as a graph of cuDNN: products, pointwise operations and reductions over tensors of [batch, heads, rows,
+ * elements]. cuda_attention.c asks for it while a program is made. cuDNN recognises attention in it and runs one kernel ("Fused Flash
+ * Attention" in its documentation); none of the virtual tensors is stored. With P = exp(scale Q K' - lse), masked:
  *
  *     lse = max + log(sum(exp(S - max))), S = scale Q K';  out = P V
  *     gv = P' gout;  dS = (gout V' - delta) P scale, delta = sum(gout out);  gk = dS' Q;  gq = dS K
  *
- * gq is a product by itself, without a sum in memory that many groups add to: so its sums have a fixed order (cuDNN's frontend calls it
- * the deterministic algorithm). P and dS are rounded to the operands' type before the products over queries.
+ * gq is a product by itself, without a sum in memory that many groups add to: so its sums have a fixed order (cuDNN's frontend calls it the
+ * deterministic algorithm). P and dS are rounded to the operands' type before the products over queries.
  */
 #include "backends/cuda/flash.h"
 

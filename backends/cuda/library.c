@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening one of NVIDIA's libraries by the names it may have, its functions into a table; asking for it once.
+ * Opens one of NVIDIA's libraries by the names it may have, fills its functions into a table, and remembers the answer.
  *
  * driver.c, compile.c, cublaslt.c, cudnn.c and nccl.c call it, each for its library at the first need, in any thread. The lock of
  * cuda_once, or of the file itself (driver.c, compile.c), makes a second thread wait for the first one's dlopen. plugin_fini forgets the
