@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SIGXFSZ (the signal of a file that grows beyond `ulimit -f`) and the soft limit of descriptors. The main function of yoke calls
- * yk__limit_is_error. So does each launcher (core/launch/launch.c), also a user's program in yk_launch or yk_launch_ranks. It ignores the
- * signal, unless the program handles it, and raises the descriptors. yk_open raises the descriptors alone, in any program. The last
- * yk_close sets them as they were, even after yk__limit_is_error. Until yk__limit_release, yk__limit_hold keeps the signal from one thread:
- * its write fails instead. A child of a launcher calls yk__limit_restore before its program starts.
+ * Two limits of the process: the signal SIGXFSZ, of a file that grows beyond `ulimit -f`, and the soft limit of descriptors.
+ *
+ * The main function of yoke calls yk__limit_is_error, and so does each launcher (core/launch/launch.c), also a user's program in yk_launch
+ * or yk_launch_ranks. It ignores the signal, unless the program handles it, and raises the descriptors. yk_open raises the descriptors
+ * alone, in any program. The last yk_close sets them as they were, even after yk__limit_is_error. Until yk__limit_release, yk__limit_hold
+ * keeps the signal from one thread: its write fails instead. A child of a launcher calls yk__limit_restore before its program starts.
  */
 #include "config.h"
 
