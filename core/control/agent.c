@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent's thread: one loop over the sockets of the host's ranks, the listener for ranks that join, and the links to other hosts. A
- * process that connects must belong to this user (SO_PEERCRED); its token and rank tell which rank it is.
+ * The agent: a thread in one rank of each host that keeps the slots of other hosts' ranks current (mirror.c), and tells their deaths.
+ * bootstrap.c starts it when a job without a launcher of ours, or on several hosts, begins; join.c stops it at the end. Its loop serves the
+ * sockets of the host's ranks, the listener for ranks that join, and the links to other hosts.
  *
- * The thread adds up a link's silence from its own short steps, each counted with a bound, as in live.c. A frame ends the silence, and so
- * does data that a rank of this host got from that host: on a line full of data, frames may be lost or late for longer than the limit.
+ * A process that connects must belong to this user (SO_PEERCRED); its token and rank tell which rank it is. The thread adds up a link's
+ * silence from its own short steps, each counted with a bound, as in live.c. A frame ends the silence, and so does data that a rank of this
+ * host got from that host: on a line full of data, frames may be lost or late for longer than the limit.
  */
 #include "config.h"
 
