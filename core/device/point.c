@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waits for a queue point as long as the queue makes progress, as a fixed limit would be wrong for some device or program. No progress
- * for 20 times the longest pause so far, and 30 s at least, means hung (yk__act_patience_ms).
+ * Waits for a queue point, the number of a command, as long as the queue makes progress. transfer.c waits for the engine (core/run) with
+ * it, in the step thread; the layer validate does, too.
+ *
+ * A fixed limit would be wrong for some device or program. No progress for 20 times the longest pause so far, and 30 s at least, means hung
+ * (yk__act_patience_ms).
  */
 #include <stdatomic.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One device of two plugins: a card by OpenCL and by Vulkan. A timed product decides which plugin keeps it, as it does for the CPU's and
- * GPU's families of kernels (decision 0012). The selecting process opens the device anyway, or is a child of the launcher
- * (core/launch/device_choice.c).
+ * Chooses between two plugins that offer one device: a card by OpenCL and by Vulkan. select.c asks while devices are chosen. A timed
+ * product decides which plugin keeps it, as it does for the CPU's and GPU's families of kernels (decision 0012). The selecting process
+ * opens the device anyway, or is a child of the launcher (core/launch/device_choice.c).
  */
 #include <stdio.h>
 #include <string.h>
