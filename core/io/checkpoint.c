@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A save writes DIR.tmp, syncs it, and exchanges it with DIR by one rename. If the file system cannot exchange, three renames do it, by way
- * of DIR.old. At any moment DIR or DIR.old is whole. The next save moves DIR.old back if DIR is missing, and clears other remains. It
- * removes only names that are known to be a checkpoint's.
+ * Writes and opens a checkpoint's folder, so that a whole one is always there. A save writes DIR.tmp, syncs it, and exchanges it with DIR
+ * by one rename. If the file system cannot exchange, three renames do it, by way of DIR.old. At any moment DIR or DIR.old is whole. The
+ * next save moves DIR.old back if DIR is missing, and clears other remains. It removes only names that are known to be a checkpoint's.
  *
  * yk_save writes on rank 0. In an emergency (core/job/checkpoint/emergency.c) any one surviving rank writes: the first that claims the kept
  * step. Rank 0 tries that place in yk_open: it begins a checkpoint there, and abandons it. In yk_load every rank reads the folder and

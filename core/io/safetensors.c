@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads safetensors. Opening reads only headers, and checks each against its file's size, so that reading data later needs no check but
- * that of the read itself. A model in several files has an index, whose weight_map names each tensor's file; each file is a part. Binary
- * search leads from a name to its tensor.
+ * Reads safetensors, the format of model files: names, shapes and data of tensors. Checkpoints, yk_weights and `yoke inspect` open files
+ * with it, in the caller's thread.
+ *
+ * Opening reads only headers, and checks each against its file's size, so that reading data later needs no check but that of the read
+ * itself. A model in several files has an index, whose weight_map names each tensor's file; each file is a part. Binary search leads from a
+ * name to its tensor.
  */
 #include "core/io/safetensors.h"
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The log of a training run (yk_track): one JSON object per line. Each line is one write to the file's end, so that other programs can read
- * the file meanwhile and a killed run leaves no half line. A failed write is kept for close, as a full disk must not stop the training.
+ * The log of a training run (yk_track): one JSON object per line. core/job/loop/job_log.c writes lines on rank 0, in the job's thread.
+ *
+ * Each line is one write to the file's end. So other programs can read the file meanwhile, and a killed run leaves no half line. A failed
+ * write is kept for close, as a full disk must not stop the training.
  */
 #include "core/io/tracker.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * YAML of settings, by libyaml's events. libyaml takes some texts that YAML 1.2 forbids, and reads a few as something else
- * (yaml-test-suite). Each has a form that a file of settings does without; this reader refuses it.
+ * Reads YAML of settings into a tree (tree.c), by libyaml's events; the reader of settings files calls it, in the main thread. libyaml
+ * takes some texts that YAML 1.2 forbids, and reads a few as something else (yaml-test-suite). Each has a form that a file of settings does
+ * without; this reader refuses it.
  */
 #include "config.h"
 
