@@ -1,24 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The placement of a step's values over the ranks, so that each rank's trace is its part of the computation of one process.
+ * The placement of a step's values over the ranks, so that each rank's trace is its part of the computation of one process. The operations
+ * (op_*.c) ask and set it while a step is traced, in the job's thread.
  *
  * Every value is one of the following, in the words of PyTorch's DTensor.
+ *
  *   REPLICATED  equal on all ranks: parameters, constants, inputs without rows, and values that depend on only these
  *   SHARDED     this rank's rows of the value, along one axis: computed row by row
  *   PARTIAL     this rank's term of a sum over the ranks: a sum over rows, and values linear in one
  *   LOCAL       a function of this rank's rows that is no part of a global value: no loss may depend on it
- * An operation that is not linear in a PARTIAL operand takes its sum over the ranks (yk__sum_of_ranks), which is REPLICATED. To a
- * PARTIAL operand each rank adds its share of a REPLICATED one.
  *
- * Gradients. Let L be the loss of all ranks, and g the gradient that one rank's sweep finds at a value. Every rule keeps these
- * invariants.
+ * An operation that is not linear in a PARTIAL operand takes its sum over the ranks (yk__sum_of_ranks), which is REPLICATED. To a PARTIAL
+ * operand each rank adds its share of a REPLICATED one.
+ *
+ * Gradients. Let L be the loss of all ranks, and g the gradient that one rank's sweep finds at a value. Every rule keeps these invariants.
+ *
  *   SHARDED     g is dL/d(these rows).
  *   PARTIAL     g is dL/d(the sum), equal on all ranks.
  *   REPLICATED  the g of all ranks add up to dL/d(value). Parameters are REPLICATED, and their g are added up at the end.
+ *
  * The seeds start so: 1 at a PARTIAL loss; this rank's share at a REPLICATED one, and the shares add up to 1. Operations on rows give
- * REPLICATED operands their own rows' terms. A sum over rows passes its g to each row. An all_reduce receives the terms of dL/d(sum),
- * and its rule adds them up, so the PARTIAL operand before it gets the whole. A share of a REPLICATED value passes on that share of
- * dL/d(sum), and the shares add up.
+ * REPLICATED operands their own rows' terms. A sum over rows passes its g to each row. An all_reduce receives the terms of dL/d(sum), and
+ * its rule adds them up, so the PARTIAL operand before it gets the whole. A share of a REPLICATED value passes on that share of dL/d(sum),
+ * and the shares add up.
  *
  * In evaluation the ranks exchange nothing, so that one rank may read a value alone. A value that would need an exchange is LOCAL.
  */
