@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Selecting the devices of this host's ranks, in a child process. So the caller stays a program with one thread that no driver has touched,
+ * Selects the devices of this host's ranks, in a child process. So the caller stays a program with one thread that no driver has touched,
  * which forks the ranks afterwards.
  *
  * Callers: yoke launch (cmd_launch.c), yk_launch and yk_launch_ranks (core/job/team/ranks.c), and node.c on each host of a job of several.
