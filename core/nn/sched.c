@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Learning-rate schedules: one function for each, of step and settings alone. Functions and floating-point expressions keep the order of
- * their sources (transformers/optimization.py, torch/optim/lr_scheduler.py, deepspeed/runtime/lr_schedules.py). Only
- * reduce_lr_on_plateau has a state.
+ * Learning-rate schedules: one function for each, of step and settings alone. core/job/schedule.c asks for a step's rate, in the job's
+ * thread.
+ *
+ * Functions and floating-point expressions keep the order of their sources (transformers/optimization.py, torch/optim/lr_scheduler.py,
+ * deepspeed/runtime/lr_schedules.py). Only reduce_lr_on_plateau has a state.
  */
 #include "core/nn/sched.h"
 
