@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * YOKE_DUMP=DIR: writes every new plan as text and as a drawing (plan-N.txt, plan-N.dot), and its instructions (list-N.txt). Its graph
- * after each pass goes to a text file (pass-N-07-empty.txt), so that two passes can be compared. N is the plan's number in the lines of
- * YOKE_LOG=debug.
+ * YOKE_DUMP=DIR: writes every new plan as text and as a drawing (plan-N.txt, plan-N.dot), and its instructions (list-N.txt). passes.c and
+ * core/run/prog.c call it while a program is made, in the step thread; without the variable it does nothing.
+ *
+ * The graph after each pass goes to a text file (pass-N-07-empty.txt), so that two passes can be compared. N is the plan's number in the
+ * lines of YOKE_LOG=debug.
  */
 #include <errno.h>
 #include <stdatomic.h>
