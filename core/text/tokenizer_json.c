@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tokenizer.json, component by component, as the tokenizers library 0.23 runs it. A component, a key or a value that is not built here is
- * refused by file and key. A class of transformers that builds its tokenizer anew (source.h) takes settings of tokenizer_config.json
- * instead. If the file differs and no key there settles it, the contradiction is refused too.
+ * Reads tokenizer.json into a tokenizer, component by component, as the tokenizers library 0.23 runs it. tokenizer_load.c calls it once, in
+ * the thread that opens the tokenizer.
+ *
+ * A component, a key or a value that is not built here is refused by file and key. A class of transformers that builds its tokenizer anew
+ * (source.h) takes settings of tokenizer_config.json instead. If the file differs and no key there settles it, the contradiction is refused
+ * too.
  */
 #include <stdio.h>
 #include <string.h>
