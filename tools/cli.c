@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parses by the command's table; prints help and manual page from it; reads values with the option's name in the error. */
+/*
+ * Command lines of yoke and yoke-cts: parses arguments by the command's table of options, prints help and manual page from it, and reads
+ * values. Each command calls it first, in the main thread. A wrong value is an error with the option's name and the expectation.
+ */
 #include "config.h"
 
 #include "tools/cli.h"

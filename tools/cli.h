@@ -83,7 +83,7 @@ bool yk__cli_takes_value(const yk__cli_option *option);
 bool yk__cli_is_refused(const yk__cli_option *option);
 /* ' ', or '-' of a program of its own. */
 char yk__cli_separator(const yk__cli_command *command);
-/* unknown_option.c: says what was meant by an argument with dashes that is none of the command's options. True if that takes a value. */
+/* unknown_option.c: explains an argument with dashes that is none of the command's options. True if the meant option takes a value. */
 bool yk__cli_refuse(const yk__cli_command *command, const char *arg);
 /* True if the argument after an option that is not accepted is its value: no option, and no program that the command starts. */
 bool yk__cli_is_value(const yk__cli_command *command, bool valued, const char *next);

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Respells arguments by a command's rows. Changed values share one block, sized for the largest results. */
+/*
+ * Respells arguments: options of train, eval and predict under their names in Trainer, Accelerate or DeepSpeed become Yoke's, by a
+ * command's rows. The commands call it before they parse (cli.c), in the main thread. Changed values share one block, sized for the largest
+ * results.
+ */
 #include "tools/spell.h"
 
 #include <dirent.h>

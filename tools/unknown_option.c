@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The message for an option that a command does not have: a near name, the same under another name, or the reason why it is absent. */
+/*
+ * The message for an option that a command does not have: a near name, the same under another name, or the reason why it is absent. cli.c
+ * asks for it while it parses, in the main thread.
+ */
 #include "tools/cli.h"
 
 #include <stdio.h>

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fifteen independent sums hide the latency of an instruction that starts twice a cycle and takes six, with some to spare (twelve
- * reached nine tenths of vdpbf16ps' rate on a Zen 5). Assembly with fixed registers, so that no compiler spills or folds them. It uses
- * only registers 0 to 15, which every compiler knows as clobbers without a target attribute; one is left for both factors.
+ * Loops for `yoke bench peaks` that do nothing but multiply and add, by each instruction set; peaks.c times them, a thread on each core.
+ *
+ * Fifteen independent sums hide the latency of an instruction that starts twice a cycle and takes six. Twelve reached nine tenths of
+ * vdpbf16ps' rate on a Zen 5. Assembly with fixed registers, so that no compiler spills or folds them. It uses only registers 0 to 15,
+ * which every compiler knows as clobbers without a target attribute; one is left for both factors.
  */
 #include "tools/bench/peak_loops.h"
 

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A network with what a line lacks: look-ups, batch norm, attention, products with either operand turned, a table whose gradient comes from
- * two places, micro batches that add up, 16-bit products. All rows are one rank's in turn, so that each device computes every gradient,
- * and each tensor is compared with what the CPU plugin gives for the same rows. In a job of several ranks that is the first rank of that
- * plugin, as ranks cannot open other devices than their own; without one it is rank 0.
+ * A check of `yoke test`: a network with parts that the line of sanity.c lacks. It has look-ups, batch norm, attention, and products with
+ * either operand transposed. It also has a table whose gradient comes from two places, micro batches that add up, and 16-bit products.
+ * sanity.c calls it on all ranks.
+ *
+ * All rows are one rank's in turn, so that each device computes every gradient. Each tensor is compared with the CPU plugin's for the same
+ * rows. In a job of several ranks that is the first rank of that plugin, as ranks cannot open other devices than their own; without one it
+ * is rank 0.
  */
 #include "tools/check/sanity_model.h"
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives of yk.coll.1. Each test joins members, threads of this process or processes of their own, and runs one kind of collective
- * over many lengths, roots and places. Every element bears its member and its position, so that a wrong order, part or root shows.
- * Expected are the sums of float64 and, of elements that only move, their bits.
+ * yoke-cts, groups extension and processes: collectives of yk.coll.1. main.c runs each group in a child process. Each test joins members,
+ * threads of this process or processes of their own, and runs one kind of collective over many lengths, roots and places.
+ *
+ * Every element bears its member and its position, so that a wrong order, part or root shows. Expected are the sums of float64 and, of
+ * elements that only move, their bits.
  */
 #include <math.h>
 #include <pthread.h>

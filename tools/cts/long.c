@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Group long: sums of up to millions of terms, with --long of a hundred million. An accumulator of 32 bits that adds them in turn loses
- * digits: with equal terms each addition rounds in the same direction. So terms have one sign, and a result equals its sum of absolute
- * values. The allowed error is a share of it: a fixed one for a device with YK_CAP_LONG_SUMS, 2^-24 per addition for any other.
+ * yoke-cts, group long: sums of up to millions of terms, with --long of a hundred million. main.c runs the group in a child process with
+ * the device under test open.
+ *
+ * An accumulator of 32 bits that adds them in turn loses digits: with equal terms each addition rounds in the same direction. So terms have
+ * one sign, and a result equals its sum of absolute values. The allowed error is a share of it: a fixed one for a device with
+ * YK_CAP_LONG_SUMS, 2^-24 per addition for any other.
  */
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ranks of a transport's test: processes forked for it, with a shared piece of memory for their meetings and verdicts. No rank waits
- * for another for longer than a test may take, even if the transport hangs.
+ * The ranks of a transport's test (yoke-cts --transport): processes forked for it, with a shared piece of memory for their meetings and
+ * verdicts. The groups tr_*.c call it. No rank waits for another for longer than a test may take, even if the transport hangs.
  */
 #include "config.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens a training's logs for writing; a resumed run first moves the lines of later steps away, a new one those of another run
+ * Opens a training's logs for writing. A resumed run first moves the lines of later steps away, and a new one the lines of another run
  * (logfile.h).
  *
  * reports.c (JSON lines) and trackers.c (the table) call it on rank 0, once before the loop. A line is known by its step alone; its other

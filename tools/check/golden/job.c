@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks job.json of a training run, and the settings of an optimizer's case. The runner must read every key, or the key only describes
- * the data; and it must know every value. Any other key or value makes the case unsupported, by name. */
+/*
+ * Checks job.json of a golden training run, and the settings of an optimizer's case. curves.c and golden_optim.c ask before they run a
+ * case. The runner must read every key, or the key only describes the data; and it must know every value. Any other key or value makes the
+ * case unsupported, by name.
+ */
 #include <stdio.h>
 #include <string.h>
 
