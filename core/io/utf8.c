@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* UTF-8, decoded by the table of RFC 3629 section 4; ASCII, of which most text consists, eight bytes at a time. */
-#include "core/text/utf8.h"
+#include "core/io/utf8.h"
 
 #include <string.h>
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole text files. The check for UTF-8 catches a file in another encoding, which would train nonsense. */
-#include "core/text/text.h"
+#include "core/io/text.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #include "core/base/mem.h"
 #include "core/io/foreign.h"
-#include "core/text/utf8.h"
+#include "core/io/utf8.h"
 
 #define LIMIT ((uint64_t)1 << 36)
 
