@@ -140,21 +140,21 @@ yk_status yk__watch_start(yk_tr *t, yk_tr_error *error)
     return YK_OK;
 }
 
-void yk__watch_card(const yk_tr *t, uint8_t card[YK__WATCH_CARD])
+void yk__watch_publish(const yk_tr *t, uint8_t info[YK__WATCH_INFO])
 {
     const yk__thread_id *own = &((const yk__tr_base *)(const void *)t)->watch_thread;
-    yk__bytes_put64(card, own->space);
-    yk__bytes_put64(card + 8, own->began);
-    yk__bytes_put64(card + 16, (uint64_t)own->number);
+    yk__bytes_put64(info, own->space);
+    yk__bytes_put64(info + 8, own->began);
+    yk__bytes_put64(info + 16, (uint64_t)own->number);
 }
 
-void yk__watch_know(const yk_tr *t, yk__line *line, uint32_t peer, const uint8_t card[YK__WATCH_CARD])
+void yk__watch_know(const yk_tr *t, yk__line *line, uint32_t peer, const uint8_t info[YK__WATCH_INFO])
 {
     const yk__tr_base *base = (const yk__tr_base *)(const void *)t;
     line->space = base->watch_thread.space;
     if (base->host[peer] == base->host[base->rank])
-        line->thread = (yk__thread_id){.space = yk__bytes_get64(card), .began = yk__bytes_get64(card + 8),
-                                       .number = (int32_t)yk__bytes_get64(card + 16)};
+        line->thread = (yk__thread_id){.space = yk__bytes_get64(info), .began = yk__bytes_get64(info + 8),
+                                       .number = (int32_t)yk__bytes_get64(info + 16)};
 }
 
 void yk__watch_begin(yk_tr *t)

@@ -29,7 +29,7 @@ enum {
     YK__WATCH_ASLEEP_MS = 750,  /* a silent peer's thread is looked at for this long: a good one sleeps for YK__WATCH_STEP_MS */
     YK__WATCH_ENDED_MS = 2000,  /* age of an ended line at which it is lost, if the job goes on */
     YK__WATCH_ADDRESS = 64,     /* bytes of an address with its port */
-    YK__WATCH_CARD = 24         /* bytes by which ranks know each other's thread */
+    YK__WATCH_INFO = 24         /* bytes by which ranks know each other's thread */
 };
 
 /* A connection, or a peer for a transport without connections. Under the transport's lock. */
@@ -61,10 +61,10 @@ void yk__line_end(yk__line *line, const char *why);
 void yk__line_explain(const yk__line *line, uint32_t rank, uint32_t peer, yk_tr_error *why);
 
 /* Starts and stops the thread of a transport whose calls have `watch`. It calls that after yk__watch_begin alone. Stopping without a
- * start is legal. Between these, ranks exchange their threads' cards. */
+ * start is legal. Between these, ranks exchange the numbers of their threads. */
 yk_status yk__watch_start(yk_tr *t, yk_tr_error *error);
-void yk__watch_card(const yk_tr *t, uint8_t card[YK__WATCH_CARD]);
-void yk__watch_know(const yk_tr *t, yk__line *line, uint32_t peer, const uint8_t card[YK__WATCH_CARD]);
+void yk__watch_publish(const yk_tr *t, uint8_t info[YK__WATCH_INFO]);
+void yk__watch_know(const yk_tr *t, yk__line *line, uint32_t peer, const uint8_t info[YK__WATCH_INFO]);
 void yk__watch_begin(yk_tr *t); /* under the transport's lock */
 /* YK__WATCH_SILENT_MS; 0 with YOKE_LIVENESS_MS=0, by which a user stops ranks on purpose. */
 int64_t yk__watch_silent_ms(const yk_tr *t);

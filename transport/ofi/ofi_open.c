@@ -29,12 +29,12 @@ enum {
     STRANGE_STRIDE = 64,
     NONCE = 16,
     ADDRESS = 256,
-    /* layout of a rank's contact: provider, the provider's protocol and version, a nonce, the watch's card, address */
+    /* layout of a rank's contact: provider, the provider's protocol and version, a nonce, the watch's thread, address */
     CONTACT_PROTOCOL = YK__OFI_NAME,
     CONTACT_LIBRARY = CONTACT_PROTOCOL + 8,
     CONTACT_NONCE = CONTACT_LIBRARY + 8,
-    CONTACT_CARD = CONTACT_NONCE + NONCE,
-    CONTACT_ADDRESS_BYTES = CONTACT_CARD + YK__WATCH_CARD,
+    CONTACT_WATCH = CONTACT_NONCE + NONCE,
+    CONTACT_ADDRESS_BYTES = CONTACT_WATCH + YK__WATCH_INFO,
     CONTACT_ADDRESS = CONTACT_ADDRESS_BYTES + 8,
     CONTACT = CONTACT_ADDRESS + ADDRESS
 };
@@ -136,7 +136,7 @@ static yk_status contact_encode(yk_tr *t, uint8_t to[CONTACT], yk_tr_error *erro
     yk__bytes_put32(to + CONTACT_PROTOCOL + 4, t->info->ep_attr->protocol_version);
     yk__bytes_put32(to + CONTACT_LIBRARY, fi_version());
     yk__auth_random(to + CONTACT_NONCE, NONCE);
-    yk__watch_card(t, to + CONTACT_CARD);
+    yk__watch_publish(t, to + CONTACT_WATCH);
     yk__bytes_put32(to + CONTACT_ADDRESS_BYTES, (uint32_t)bytes);
     return YK_OK;
 }
@@ -211,7 +211,7 @@ static yk_status addresses_insert(yk_tr *t, const uint8_t *all, yk_tr_error *err
     for (uint32_t r = 0; r < t->base.ranks; r++) {
         address_print(t, all + (size_t)t->base.rank * CONTACT, t->peer[r].line.own);
         address_print(t, all + (size_t)r * CONTACT, t->peer[r].line.other);
-        yk__watch_know(t, &t->peer[r].line, r, all + (size_t)r * CONTACT + CONTACT_CARD);
+        yk__watch_know(t, &t->peer[r].line, r, all + (size_t)r * CONTACT + CONTACT_WATCH);
     }
     for (uint32_t r = 0; r < t->base.ranks; r++)
         if (r != t->base.rank && fi_av_insert(t->av, all + (size_t)r * CONTACT + CONTACT_ADDRESS, 1, &t->peer[r].address, 0, NULL) != 1)

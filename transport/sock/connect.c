@@ -27,7 +27,7 @@
 
 enum {
     ADDRESS = 64,       /* bytes of a numeric address, with its terminator */
-    CONTACT = ADDRESS + 16 + YK__WATCH_CARD,
+    CONTACT = ADDRESS + 16 + YK__WATCH_INFO,
     OPEN_MS = 60000,    /* time limit for connecting all ranks */
     SLICE_MS = 100      /* interval of the checks that the job goes on */
 };
@@ -165,7 +165,7 @@ static yk_status exchange_contacts(opening *o, const contact *own, yk_tr_error *
     if (!all)
         return yk__tr_fail(error, YK_E_MEM, "out of memory (addresses of %u ranks)", c->ranks);
     contact_encode(own, own_encoded);
-    yk__watch_card(o->t, own_encoded + CONTACT - YK__WATCH_CARD);
+    yk__watch_publish(o->t, own_encoded + CONTACT - YK__WATCH_INFO);
     s = c->exchange(c->exchange_arg, own_encoded, CONTACT, all, error);
     o->t->streams = own->streams;
     for (uint32_t r = 0; r < c->ranks && !s; r++) {
@@ -173,7 +173,7 @@ static yk_status exchange_contacts(opening *o, const contact *own, yk_tr_error *
         if (!s && o->contact[r].streams < o->t->streams)
             o->t->streams = o->contact[r].streams;
         for (uint32_t i = 0; i < YK__SOCK_STREAMS && !s; i++)
-            yk__watch_know(o->t, &o->t->peer[r].stream[i].line, r, all + (size_t)(r + 1) * CONTACT - YK__WATCH_CARD);
+            yk__watch_know(o->t, &o->t->peer[r].stream[i].line, r, all + (size_t)(r + 1) * CONTACT - YK__WATCH_INFO);
     }
     o->job = o->contact[0].job;
     yk__free(all);
