@@ -10,7 +10,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/mem.h"
-#include "core/text/text.h"
+#include "core/io/text.h"
 #include "core/text/tokenizer.h"
 
 /* Encodes all lines once; count gets the number of ids. */

@@ -197,6 +197,7 @@ const model_kind model_gpt2 = {
     .prefix = "transformer.",
     .tied = tied,
     .layers = layers,
+    .numbered = "h.#.",
     .input = MODEL_RUNNING_TEXT,
     .net_size = sizeof(gpt2),
     .blocks = true,

@@ -210,26 +210,66 @@ static bool is_constant(const char *name)
     return false;
 }
 
+/* A tensor's name without "module." and without the family's prefix. */
+static const char *tensor_base(const yk_model *m, const char *name)
+{
+    return name_of_base(m, strncmp(name, "module.", 7) ? name : name + 7);
+}
+
 /* True if the tensor belongs to the layers that the model computes: without it they compute something else. */
 static bool is_of_layers(const yk_model *m, const char *name)
 {
-    const char *base = name_of_base(m, strncmp(name, "module.", 7) ? name : name + 7);
+    const char *base = tensor_base(m, name);
     for (const char *const *part = m->kind->layers; *part; part++)
         if (!strncmp(base, *part, strlen(*part)))
             return true;
     return false;
 }
 
+/* True if the number behind n bytes of the name is larger than the number of each parameter that begins alike. */
+static bool is_beyond(const yk_model *m, const char *base, size_t n)
+{
+    const unsigned long number = strtoul(base + n, NULL, 10);
+    bool any = false;
+    for (uint32_t i = 0; i < m->count; i++) {
+        const char *own = name_of_base(m, model_file_name(m, i));
+        if (strncmp(own, base, n) != 0 || own[n] < '0' || own[n] > '9')
+            continue;
+        if (strtoul(own + n, NULL, 10) >= number)
+            return false;
+        any = true;
+    }
+    return any;
+}
+
+/* True if the tensor belongs to a block or stage behind the model's last one. */
+static bool is_of_later_block(const yk_model *m, const char *name)
+{
+    const char *base = tensor_base(m, name);
+    size_t n = 0;
+    bool later = false;
+    for (const char *part = m->kind->numbered; *part; part++)
+        if (*part != '#') {
+            if (base[n++] != *part)
+                return false;
+        } else {
+            const size_t digits = strspn(base + n, "0123456789");
+            later |= digits && is_beyond(m, base, n);
+            n += digits;
+        }
+    return later;
+}
+
 /* Refuses a tensor of the model's own layers that is no parameter: a bias, a further layer, a second norm. A caller that has set the number
- * of layers leaves the last ones out. */
+ * of layers leaves the last ones out, and nothing else. */
 static void left_refuse(const yk_model *m, yk_weights *w, const char *path, const bool *taken)
 {
-    for (uint32_t i = 0; i < yk_weights_count(w) && !m->own.fewer_layers && yk_ok(m->job); i++) {
+    for (uint32_t i = 0; i < yk_weights_count(w) && yk_ok(m->job); i++) {
         const char *name = yk_weights_name(w, i);
-        if (!taken[i] && !is_constant(name) && is_of_layers(m, name))
-            model_fail(m->job, YK_E_FORMAT, "%s: tensor \"%s\" belongs to layers of model %s, which have no such parameter: they would "
-                       "compute something else without it; expected tensors as config.json describes them", path, name,
-                       m->kind->name);
+        if (taken[i] || is_constant(name) || !is_of_layers(m, name) || (m->own.fewer_layers && is_of_later_block(m, name)))
+            continue;
+        model_fail(m->job, YK_E_FORMAT, "%s: tensor \"%s\" belongs to layers of model %s, which have no such parameter: they would "
+                   "compute something else without it; expected tensors as config.json describes them", path, name, m->kind->name);
     }
 }
 

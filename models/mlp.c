@@ -87,6 +87,7 @@ const model_kind model_mlp = {
     .text = "multi-layer perceptron",
     .model_type = "mlp",
     .layers = layers,
+    .numbered = "fc#.",
     .input = MODEL_IMAGES,
     .net_size = sizeof(mlp),
     .build = mlp_build,

@@ -20,6 +20,7 @@ typedef struct model_kind {
     const char *prefix;           /* names in files may lack it ("bert.") */
     const char *const (*tied)[2];      /* a tensor that files may have, and the parameter that replaces it; ends with NULL */
     const char *const *layers;         /* prefixes of all tensors that it computes by, without `prefix`; ends with NULL */
+    const char *numbered;              /* the names of its blocks' tensors begin so, # for a number ("h.#."); without `prefix` */
     model_input input;
     size_t net_size;              /* bytes of the builder's own struct, zeroed before build */
     bool blocks;                  /* it has blocks of layers, which can be recomputed (model_block_begin) */
@@ -37,7 +38,7 @@ typedef struct model_own {
     bool new_head;     /* the classifier starts new if the file's has other classes */
     bool head_differs; /* the file's classes have other names */
     int64_t classes;   /* num_labels of the configuration if the data have another number of names; else 0 */
-    bool fewer_layers; /* the caller has set the number of layers, so that the file may have more */
+    bool fewer_layers; /* the caller has set the number of layers, so that the file may have later ones */
 } model_own;
 
 struct yk_model {

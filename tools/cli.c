@@ -19,7 +19,7 @@
 
 #include "core/base/number.h"
 #include "core/base/word.h"
-#include "core/text/utf8.h"
+#include "core/io/utf8.h"
 
 char yk__cli_separator(const yk__cli_command *command)
 {

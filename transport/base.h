@@ -37,8 +37,9 @@ typedef struct yk__tr_base {
     void *exchange_arg;
     pthread_t watch; /* transport_watch.c owns this member and the next ones */
     pthread_cond_t watch_wakes;
-    bool watched, watch_stops;
+    bool watched, watch_begins, watch_stops;
     int64_t silent_ms;
+    yk__thread_id watch_thread;
 } yk__tr_base;
 
 /* Makes a transport's struct of `bytes` bytes, zeroed behind its base. */

@@ -12,9 +12,10 @@
 
 #include "core/base/clock.h"
 #include "core/base/option.h"
+#include "core/net/bytes.h"
 #include "transport/base.h"
 
-enum { STEP_MOST_MS = 350 }; /* longest counted step; a longer pause is this process's own */
+enum { STEP_LEAST_MS = 25 }; /* a late step counts for this at least, so that a starved host finds a lost line, too */
 
 /* ---- A line -------------------------------------------------------------------------------------------------------- */
 
@@ -22,6 +23,26 @@ static void count_still(uint64_t now, uint64_t *before, int64_t *still_ms, int64
 {
     *still_ms = now != *before ? 0 : *still_ms + step_ms;
     *before = now;
+}
+
+int64_t yk__watch_step(int64_t step_ms)
+{
+    const int64_t late_ms = step_ms - YK__WATCH_STEP_MS, counted = YK__WATCH_STEP_MS + YK__WATCH_LATE_MS - late_ms;
+    if (late_ms <= YK__WATCH_LATE_MS)
+        return step_ms < YK__WATCH_STEP_MS ? step_ms : YK__WATCH_STEP_MS;
+    return counted > STEP_LEAST_MS ? counted : STEP_LEAST_MS;
+}
+
+/* True at the end of the silence if the peer's thread does not wait for a processor. One look is not enough: a thread that has waited for
+ * one sleeps between two steps. */
+static bool is_silent(yk__line *line, int64_t step_ms, int64_t silent_ms)
+{
+    if (!silent_ms || line->silent_ms + YK__WATCH_ASLEEP_MS < silent_ms) {
+        line->asleep_ms = 0;
+        return false;
+    }
+    line->asleep_ms = yk__thread_ready(&line->thread, line->space) ? 0 : line->asleep_ms + step_ms;
+    return line->silent_ms >= silent_ms && (line->asleep_ms >= YK__WATCH_ASLEEP_MS || !line->thread.number);
 }
 
 yk__line_state yk__line_look(yk__line *line, int64_t step_ms, int64_t silent_ms)
@@ -34,7 +55,7 @@ yk__line_state yk__line_look(yk__line *line, int64_t step_ms, int64_t silent_ms)
     }
     count_still(line->heard, &line->heard_before, &line->silent_ms, step_ms);
     count_still(line->sent, &line->sent_before, &line->quiet_ms, step_ms);
-    if (silent_ms && line->silent_ms >= silent_ms) {
+    if (is_silent(line, step_ms, silent_ms)) {
         snprintf(line->why, sizeof line->why, "nothing has come over it for %.1f s", (double)line->silent_ms * 1e-3);
         return YK__LINE_LOST;
     }
@@ -74,14 +95,20 @@ static void *watch_main(void *arg)
 {
     yk_tr *t = arg;
     yk__tr_base *base = base_of(t);
-    int64_t last = yk__clock_ms();
+    int64_t last;
     pthread_mutex_lock(&base->lock);
+    base->watch_thread = yk__thread_own();
+    base->watched = true;
+    pthread_cond_broadcast(&base->watch_wakes);
+    while (!base->watch_begins && !base->watch_stops)
+        pthread_cond_wait(&base->watch_wakes, &base->lock);
+    last = yk__clock_ms();
     while (!base->watch_stops) {
         const int64_t now = yk__clock_ms(), step = now - last;
         yk_tr_error why = {""};
         uint32_t lost;
         last = now;
-        lost = base->calls->watch(t, step < STEP_MOST_MS ? step : STEP_MOST_MS, &why);
+        lost = base->calls->watch(t, yk__watch_step(step), &why);
         if (lost < base->ranks && base->lost) {
             pthread_mutex_unlock(&base->lock);
             base->lost(base->exchange_arg, lost, &why);
@@ -106,8 +133,35 @@ yk_status yk__watch_start(yk_tr *t, yk_tr_error *error)
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (failed)
         return yk__tr_fail(error, YK_E_IO, "starting the thread that watches connections: %s", strerror(failed));
-    base->watched = true;
+    pthread_mutex_lock(&base->lock);
+    while (!base->watched)
+        pthread_cond_wait(&base->watch_wakes, &base->lock);
+    pthread_mutex_unlock(&base->lock);
     return YK_OK;
+}
+
+void yk__watch_publish(const yk_tr *t, uint8_t info[YK__WATCH_INFO])
+{
+    const yk__thread_id *own = &((const yk__tr_base *)(const void *)t)->watch_thread;
+    yk__bytes_put64(info, own->space);
+    yk__bytes_put64(info + 8, own->began);
+    yk__bytes_put64(info + 16, (uint64_t)own->number);
+}
+
+void yk__watch_know(const yk_tr *t, yk__line *line, uint32_t peer, const uint8_t info[YK__WATCH_INFO])
+{
+    const yk__tr_base *base = (const yk__tr_base *)(const void *)t;
+    line->space = base->watch_thread.space;
+    if (base->host[peer] == base->host[base->rank])
+        line->thread = (yk__thread_id){.space = yk__bytes_get64(info), .began = yk__bytes_get64(info + 8),
+                                       .number = (int32_t)yk__bytes_get64(info + 16)};
+}
+
+void yk__watch_begin(yk_tr *t)
+{
+    yk__tr_base *base = base_of(t);
+    base->watch_begins = true;
+    pthread_cond_broadcast(&base->watch_wakes);
 }
 
 int64_t yk__watch_silent_ms(const yk_tr *t)
@@ -122,7 +176,7 @@ void yk__watch_stop(yk_tr *t)
         return;
     pthread_mutex_lock(&base->lock);
     base->watch_stops = true;
-    pthread_cond_signal(&base->watch_wakes);
+    pthread_cond_broadcast(&base->watch_wakes);
     pthread_mutex_unlock(&base->lock);
     pthread_join(base->watch, NULL);
     base->watched = false;

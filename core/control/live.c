@@ -16,49 +16,28 @@
 #include "core/control/control_internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
 #include "core/base/limit.h"
+#include "core/base/thread_id.h"
 
 #define STEP_MAX_MS 150 /* a longer step was a pause of this process itself */
 #define ASLEEP_MS 300   /* a thread that lives sleeps for YK__CONTROL_BEAT_MS, and then beats: two looks at least find it asleep */
 
-/* Reads a line of /proc, "1234 (name) R ..", whose name may have any letter: the thread's number, its state, and its start (word 22). */
-static bool thread_read(const char *path, int32_t *number, char *state, unsigned long long *began)
-{
-    char text[512];
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (fd >= 0)
-        close(fd);
-    if (n <= 0)
-        return false;
-    text[n] = 0;
-    const char *rest = strrchr(text, ')');
-    return rest && sscanf(text, "%d", number) == 1 &&
-           sscanf(rest, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu", state, began) == 2;
-}
-
-/* True if the peer's beat thread waits for a processor. A stopped, frozen or dead one does not. */
+/* True if the peer's beat thread waits for a processor. */
 static bool peer_starves(const yk__control *c, const yk__control_slot *peer)
 {
-    char path[64], state;
-    unsigned long long began;
-    int32_t number;
-    const int32_t thread = atomic_load(&peer->thread);
-    if (thread <= 0 || !c->thread_space || atomic_load(&peer->thread_space) != c->thread_space)
-        return false;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)thread);
-    return thread_read(path, &number, &state, &began) && state == 'R' && began == atomic_load(&peer->thread_began);
+    yk__thread_id thread = {.number = atomic_load(&peer->thread)}; /* first, as it is written last */
+    thread.space = atomic_load(&peer->thread_space);
+    thread.began = atomic_load(&peer->thread_began);
+    return yk__thread_ready(&thread, c->thread_space);
 }
 
 static void find_silent(yk__control *c, uint32_t peer, int64_t step_ms)
@@ -131,16 +110,11 @@ static void note_still(yk__control *c, int64_t step_ms)
 static void thread_show(yk__control *c)
 {
     yk__control_slot *own = &c->head->slot[c->rank];
-    struct stat space;
-    unsigned long long began = 0;
-    int32_t number = 0;
-    char state;
-    c->thread_space = stat("/proc/self/ns/pid", &space) ? 0 : (uint64_t)space.st_ino;
-    if (!thread_read("/proc/thread-self/stat", &number, &state, &began)) /* /proc is of another namespace, or absent */
-        number = 0;
-    atomic_store(&own->thread_space, c->thread_space);
-    atomic_store(&own->thread_began, began);
-    atomic_store(&own->thread, number);
+    const yk__thread_id thread = yk__thread_own();
+    c->thread_space = thread.space;
+    atomic_store(&own->thread_space, thread.space);
+    atomic_store(&own->thread_began, thread.began);
+    atomic_store(&own->thread, thread.number);
 }
 
 static void *beat_main(void *arg)

@@ -15,7 +15,7 @@
 #include "core/data/kind.h"
 #include "core/data/order.h"
 #include "core/read/rows.h"
-#include "core/text/text.h"
+#include "core/io/text.h"
 
 struct text_rows {
     yk__rows *rows;

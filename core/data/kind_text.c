@@ -8,7 +8,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/data/windows.h"
-#include "core/text/text.h"
+#include "core/io/text.h"
 
 #define LARGE ((size_t)256 << 20) /* bytes of text; a larger one gets a message, as its ids take much memory */
 

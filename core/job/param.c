@@ -14,7 +14,7 @@
 #include "core/base/hash.h"
 #include "core/base/philox.h"
 #include "core/job/input.h"
-#include "core/text/utf8.h"
+#include "core/io/utf8.h"
 
 yk_t yk__param_handle(const yk_job *job, size_t i)
 {

@@ -16,9 +16,11 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/io/text.h"
 
 #define RANKS_MOST 256u /* per host */
 #define NAME_MOST 255u
+#define LINE_MOST 4095u /* bytes of a host file's line without its comment */
 #define FORM "expected NAME, NAME:RANKS, NAME=DEVICES or NAME:RANKS=DEVICES, an IPv6 address in brackets ([fd99::1]:2)"
 
 void yk__hosts_free(yk__hosts *hosts)
@@ -136,10 +138,16 @@ static void line_rewrite(char *line)
     }
 }
 
-static yk_status line_add(yk__hosts *hosts, char *line, yk_error *err)
+/* text begins with a line of the file, and goes on after it. */
+static yk_status line_add(yk__hosts *hosts, const char *text, yk_error *err)
 {
-    char *begin = line + strspn(line, " \t\xef\xbb\xbf"), *end; /* a byte order mark is not part of a name */
-    begin[strcspn(begin, "#\r\n")] = 0;
+    char line[LINE_MOST + 32], *begin = line, *end; /* with space for line_rewrite */
+    const size_t n = strcspn(text, "#\n");
+    if (n > LINE_MOST)
+        return yk__fail(err, YK_E_ARG, "%zu bytes for a host: expected %u at most", n, LINE_MOST);
+    memcpy(line, text, n);
+    line[n] = 0;
+    begin += strspn(begin, " \t");
     end = begin + strlen(begin);
     while (end > begin && (end[-1] == ' ' || end[-1] == '\t'))
         *--end = 0;
@@ -149,17 +157,17 @@ static yk_status line_add(yk__hosts *hosts, char *line, yk_error *err)
 
 yk_status yk__hosts_read(const char *path, yk__hosts *hosts, yk_error *err)
 {
-    char line[4096 + 32]; /* with space for line_rewrite */
-    FILE *file = fopen(path, "re");
+    char *text;
+    size_t bytes;
     *hosts = (yk__hosts){.host = NULL};
-    if (!file)
-        return yk__fail_open(err, path, errno);
-    for (int number = 1; !err->status && fgets(line, 4096, file); number++)
-        if (line_add(hosts, line, err))
-            yk__fail_in(err, "%.200s, line %d", path, number);
-    if (!err->status && ferror(file))
-        yk__fail(err, YK_E_IO, "%.200s: cannot be read", path);
-    fclose(file);
+    if (yk__text_open(path, 0, &text, &bytes, err))
+        return err->status;
+    if (strlen(text) < bytes)
+        yk__fail(err, YK_E_FORMAT, "%.200s: byte %zu: a NUL byte, expected a host on each line", path, strlen(text));
+    for (size_t at = 0, number = 1; !err->status && at < bytes; at += strcspn(text + at, "\n") + 1, number++)
+        if (line_add(hosts, text + at, err))
+            yk__fail_in(err, "%.200s, line %zu", path, number);
+    yk__free(text);
     if (!err->status && !hosts->count)
         yk__fail(err, YK_E_ARG, "%.200s: names no host", path);
     return err->status ? fail_list(hosts, err) : YK_OK;

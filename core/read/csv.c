@@ -11,7 +11,7 @@
 
 #include "core/base/mem.h"
 #include "core/io/foreign.h"
-#include "core/text/utf8.h"
+#include "core/io/utf8.h"
 
 #define CHUNK 65536u
 #define RECORD_LIMIT ((size_t)1 << 28) /* bytes of one record */

@@ -23,7 +23,7 @@
 #include "core/read/jsonl.h"
 #include "core/read/row_layouts.h"
 #include "core/text/strmap.h"
-#include "core/text/text.h"
+#include "core/io/text.h"
 #include "core/io/json.h"
 #include "core/io/labels.h"
 

@@ -10,7 +10,7 @@
 
 #include "core/base/mem.h"
 #include "core/text/text_internal.h"
-#include "core/text/utf8.h"
+#include "core/io/utf8.h"
 
 #define CACHE_SLOTS ((size_t)1 << 16)
 #define CACHE_WORDS (CACHE_SLOTS / 2)

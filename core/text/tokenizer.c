@@ -14,7 +14,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/text/source.h"
-#include "core/text/utf8.h"
+#include "core/io/utf8.h"
 
 /* ---- opening ---- */
 

@@ -13,7 +13,7 @@
 #include "core/base/mem.h"
 #include "core/io/json.h"
 #include "core/text/source.h"
-#include "core/text/utf8.h"
+#include "core/io/utf8.h"
 
 /* ---- Components ---- */
 

@@ -12,7 +12,7 @@
 #include "core/base/mem.h"
 #include "core/io/json.h"
 #include "core/text/source.h"
-#include "core/text/text.h"
+#include "core/io/text.h"
 
 /* ---- vocabulary ---- */
 

@@ -14,9 +14,9 @@
 #include "core/io/folder.h"
 #include "core/io/json.h"
 #include "core/text/source.h"
-#include "core/text/text.h"
+#include "core/io/text.h"
 #include "core/text/tokenizer.h"
-#include "core/text/utf8.h"
+#include "core/io/utf8.h"
 
 /* ---- Characters and bytes ---- */
 

@@ -9,7 +9,7 @@
 
 #include "core/base/mem.h"
 #include "core/text/text_internal.h"
-#include "core/text/utf8.h"
+#include "core/io/utf8.h"
 
 /* Classes of characters, as bits. MARK: an accent, which goes with its letter's decomposition; CHANGES: it is not copied as it is (lower
  * case, accents). */

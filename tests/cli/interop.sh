@@ -287,6 +287,18 @@ fewer() { # the last layers are left out where the caller sets their number, in 
     grep -F "model gpt2 has no place for 1 of its tensors: transformer.h.1.ln_1.weight" "$out/says"
 }
 ok "the caller may leave out the last layers" fewer
+fewer_only() { # fewer_only TENSOR...: the layers that stay have no place for it, so it is refused there, too
+    for name in "$@"; do
+        changed fake-gpt2 "t.update({k: ('F32', [2], bytes(8)) for k in ('transformer.h.1.ln_1.weight', '$name')})
+c['n_layer'] = 2" || return 1
+        "$yoke" train --from "$out/c" --model-config n_layer=1 --data "text:$out/text" --seq-len 32 --max-steps 1 --eval-strategy no \
+            --overwrite-output-dir --output-dir "$out/fewer" 2>"$out/says"
+        code=$?
+        cat "$out/says"
+        [ $code = 2 ] && grep -qF "tensor \"$name\" belongs to layers of model " "$out/says" || return 1
+    done
+}
+ok "and nothing else" fewer_only transformer.h.0.attn.q_norm.weight transformer.wpe.bias lm_head.bias h.x.ln_1.weight
 
 # ---- Quantized weights, as each library writes them ----
 

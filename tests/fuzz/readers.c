@@ -12,7 +12,7 @@
 #include "core/read/rows.h"
 #include "core/read/shards.h"
 #include "core/data/spec.h"
-#include "core/text/text.h"
+#include "core/io/text.h"
 #include "core/text/tokenizer.h"
 #include "core/io/checkpoint.h"
 #include "core/io/labels.h"

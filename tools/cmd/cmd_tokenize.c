@@ -10,7 +10,7 @@
 #include "core/base/mem.h"
 #include "core/io/folder.h"
 #include "core/read/tokens.h"
-#include "core/text/text.h"
+#include "core/io/text.h"
 #include "core/text/tokenizer.h"
 #include "tools/cli.h"
 

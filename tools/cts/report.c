@@ -13,6 +13,7 @@
 
 #include "core/base/hash.h"
 #include "core/base/mem.h"
+#include "core/io/text.h"
 #include "tools/cli.h"
 #include "tools/cts/cts.h"
 #include "tools/cts/record.h"
@@ -165,26 +166,26 @@ bool cts_listed(char *const *list, const char *name)
 
 yk_status cts_list_read(const char *path, char ***out, yk_error *err)
 {
-    FILE *f = fopen(path, "re");
-    char line[256], **list = yk__calloc(1, sizeof *list);
-    size_t n = 0, cap = 1;
-    if (!f) {
-        yk__free(list);
-        return yk__fail(err, YK_E_IO, "%s: %s", path, strerror(errno));
-    }
-    while (list && fgets(line, sizeof line, f)) {
-        line[strcspn(line, "#\n")] = 0;
-        for (size_t k = strlen(line); k && line[k - 1] == ' '; k--)
-            line[k - 1] = 0;
+    char *text, **list;
+    size_t n = 0, cap = 1, bytes;
+    if (yk__text_open(path, 0, &text, &bytes, err))
+        return err->status;
+    list = yk__calloc(1, sizeof *list);
+    for (char *line = text, *next; list && line < text + bytes; line = next) {
+        next = line + strcspn(line, "\n") + 1;
+        size_t k = strcspn(line, "#\n");
+        while (k && (line[k - 1] == ' ' || line[k - 1] == '\t'))
+            k--;
+        line[k] = 0;
         if (!*line)
             continue;
         if (yk__grow(&list, &cap, n + 2, sizeof *list) || !(list[n] = yk__strdup(line))) {
-            yk__fail_mem(err, sizeof line, path);
+            yk__fail_mem(err, k, path);
             break;
         }
         list[++n] = NULL;
     }
-    fclose(f);
+    yk__free(text);
     if (!list)
         yk__fail_mem(err, sizeof *list, path);
     *out = list;

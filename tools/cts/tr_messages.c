@@ -411,12 +411,21 @@ static bool crowd_end(cts_tr *t, crowd *x, uint32_t n)
     return true;
 }
 
+/* Waits for a message that was sent behind the crowd: over a stream all of them have come before anybody asks for one. */
+static bool crowd_arrives(cts_tr *t, const crowd *x)
+{
+    const uint32_t peer = 1 - t->rank;
+    uint8_t out = 1, in = 0;
+    yk_tr_op *op = cts_tr_send(t, peer, x->tags, &out, 1);
+    return op && cts_tr_recv_whole(t, peer, x->tags, &in, 1) && cts_tr_end(t, op, 1);
+}
+
 static bool crowd_moves(cts_tr *t, uint32_t n, uint64_t bytes, uint32_t tags, bool posted)
 {
     crowd x = {.out = yk__malloc(n * bytes), .in = yk__malloc(n * bytes), .bytes = bytes, .tags = tags};
     bool good = (x.out && x.in) || cts_tr_fail(t, "out of memory");
     good = good && (!posted || (crowd_post(t, &x, false, n) && cts_tr_meet(t))) && crowd_post(t, &x, true, n);
-    good = good && (posted || (cts_tr_meet(t) && crowd_post(t, &x, false, n)));
+    good = good && (posted || (cts_tr_meet(t) && crowd_arrives(t, &x) && crowd_post(t, &x, false, n)));
     good = good && crowd_end(t, &x, n);
     yk__free(x.out);
     yk__free(x.in);

@@ -29,11 +29,12 @@ enum {
     STRANGE_STRIDE = 64,
     NONCE = 16,
     ADDRESS = 256,
-    /* layout of a rank's contact: provider, the provider's protocol and version, a nonce, address */
+    /* layout of a rank's contact: provider, the provider's protocol and version, a nonce, the watch's thread, address */
     CONTACT_PROTOCOL = YK__OFI_NAME,
     CONTACT_LIBRARY = CONTACT_PROTOCOL + 8,
     CONTACT_NONCE = CONTACT_LIBRARY + 8,
-    CONTACT_ADDRESS_BYTES = CONTACT_NONCE + NONCE,
+    CONTACT_WATCH = CONTACT_NONCE + NONCE,
+    CONTACT_ADDRESS_BYTES = CONTACT_WATCH + YK__WATCH_INFO,
     CONTACT_ADDRESS = CONTACT_ADDRESS_BYTES + 8,
     CONTACT = CONTACT_ADDRESS + ADDRESS
 };
@@ -135,6 +136,7 @@ static yk_status contact_encode(yk_tr *t, uint8_t to[CONTACT], yk_tr_error *erro
     yk__bytes_put32(to + CONTACT_PROTOCOL + 4, t->info->ep_attr->protocol_version);
     yk__bytes_put32(to + CONTACT_LIBRARY, fi_version());
     yk__auth_random(to + CONTACT_NONCE, NONCE);
+    yk__watch_publish(t, to + CONTACT_WATCH);
     yk__bytes_put32(to + CONTACT_ADDRESS_BYTES, (uint32_t)bytes);
     return YK_OK;
 }
@@ -209,6 +211,7 @@ static yk_status addresses_insert(yk_tr *t, const uint8_t *all, yk_tr_error *err
     for (uint32_t r = 0; r < t->base.ranks; r++) {
         address_print(t, all + (size_t)t->base.rank * CONTACT, t->peer[r].line.own);
         address_print(t, all + (size_t)r * CONTACT, t->peer[r].line.other);
+        yk__watch_know(t, &t->peer[r].line, r, all + (size_t)r * CONTACT + CONTACT_WATCH);
     }
     for (uint32_t r = 0; r < t->base.ranks; r++)
         if (r != t->base.rank && fi_av_insert(t->av, all + (size_t)r * CONTACT + CONTACT_ADDRESS, 1, &t->peer[r].address, 0, NULL) != 1)
@@ -285,10 +288,10 @@ static yk_status ranks_greet(yk_tr *t, yk_tr_error *error)
     for (uint32_t r = 0; r < t->base.ranks && !s; r++)
         if (r != t->base.rank)
             s = yk__ofi_say(t, r, YK__OFI_HELLO, 0, error);
-    if (!s)
-        s = yk__watch_start(t, error); /* here, as a greeted rank may wait long for another one */
-    if (!s)
+    if (!s) {
+        yk__watch_begin(t); /* here, as a greeted rank may wait long for another one */
         s = ranks_await(t, error);
+    }
     pthread_mutex_unlock(&t->base.lock);
     return s;
 }
@@ -331,6 +334,8 @@ static yk_status transport_begin(yk_tr *t, const yk_tr_config *c, yk_tr_error *e
     yk__signals_restore(&kept);
     if (!s)
         s = buffers_new(t, error);
+    if (!s)
+        s = yk__watch_start(t, error);
     if (!s)
         s = contacts_exchange(t, c, error);
     if (!s)

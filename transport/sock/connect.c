@@ -27,7 +27,7 @@
 
 enum {
     ADDRESS = 64,       /* bytes of a numeric address, with its terminator */
-    CONTACT = ADDRESS + 16,
+    CONTACT = ADDRESS + 16 + YK__WATCH_INFO,
     OPEN_MS = 60000,    /* time limit for connecting all ranks */
     SLICE_MS = 100      /* interval of the checks that the job goes on */
 };
@@ -165,12 +165,15 @@ static yk_status exchange_contacts(opening *o, const contact *own, yk_tr_error *
     if (!all)
         return yk__tr_fail(error, YK_E_MEM, "out of memory (addresses of %u ranks)", c->ranks);
     contact_encode(own, own_encoded);
+    yk__watch_publish(o->t, own_encoded + CONTACT - YK__WATCH_INFO);
     s = c->exchange(c->exchange_arg, own_encoded, CONTACT, all, error);
     o->t->streams = own->streams;
     for (uint32_t r = 0; r < c->ranks && !s; r++) {
         s = contact_decode(all + (size_t)r * CONTACT, r, &o->contact[r], error);
         if (!s && o->contact[r].streams < o->t->streams)
             o->t->streams = o->contact[r].streams;
+        for (uint32_t i = 0; i < YK__SOCK_STREAMS && !s; i++)
+            yk__watch_know(o->t, &o->t->peer[r].stream[i].line, r, all + (size_t)(r + 1) * CONTACT - YK__WATCH_INFO);
     }
     o->job = o->contact[0].job;
     yk__free(all);
@@ -394,9 +397,11 @@ static yk_status fail_missing(const opening *o, yk_tr_error *error)
 static yk_status connect_all(opening *o, yk_tr_error *error)
 {
     const int64_t begin = yk__clock_ms();
-    yk_status s = yk__watch_start(o->t, error);
-    if (!s)
-        s = connect_lower(o, error);
+    yk_status s;
+    pthread_mutex_lock(&o->t->base.lock);
+    yk__watch_begin(o->t);
+    pthread_mutex_unlock(&o->t->base.lock);
+    s = connect_lower(o, error);
     while (!s && o->missing) {
         s = poll_round(o, error);
         drop_late(o);
@@ -450,6 +455,8 @@ yk_status yk__sock_connect(yk_tr *t, const yk_tr_config *config, yk_tr_error *er
         yk__auth_random(&own.job, sizeof own.job);
     if (!s)
         s = listener_open(&o, &own, error);
+    if (!s)
+        s = yk__watch_start(t, error);
     if (!s)
         s = exchange_contacts(&o, &own, error);
     if (!s)

@@ -11,9 +11,9 @@ result() { # name, list of faults
     if [ -z "$2" ]; then echo "ok $n - $1"; else echo "not ok $n - $1"; echo "$2" | sed 's/^/# /'; fi
 }
 
-echo 1..10
+echo 1..11
 if [ ! -d "$data/idx-suite" ]; then
-    for i in 1 2 3 4 5 6 7 8 9 10; do echo "ok $i # SKIP no test data (YOKE_TEST_DATA)"; done
+    for i in 1 2 3 4 5 6 7 8 9 10 11; do echo "ok $i # SKIP no test data (YOKE_TEST_DATA)"; done
     exit 0
 fi
 
@@ -71,6 +71,32 @@ cut -f2 "$work/squad" >"$work/ids"
 result 'WordPiece ids' "$(cmp "$work/ids" "$work/got" 2>&1)"
 result 'template and JSON' "$(printf 'Hello world\n\n' | "$yoke" tokenize --tokenizer "$data/models/bert-tiniest" - --json 2>&1 |
     tr '\n' ' ' | grep -vxF '[101,7592,2088,102] [101,102] ')"
+# A tokenizer's files have the same ids with a byte order mark and with the line ends of other systems.
+marked() { # marked MODEL FILE...: the ids of a text, with these files alone
+    model=$1
+    shift
+    printf 'Hello world, it is\nfine\n' >"$work/said"
+    mkdir -p "$work/plain" "$work/marked"
+    for end in '\n' '\r\n' '\r'; do
+        rm -f "$work/plain"/* "$work/marked"/*
+        for f in "$@"; do
+            cp "$data/models/$model/$f" "$work/plain/$f"
+            END=$end python3 - "$work/plain/$f" "$work/marked/$f" <<'P'
+import os, sys
+end = os.environ["END"].encode().decode("unicode_escape").encode()
+open(sys.argv[2], "wb").write(b"\xef\xbb\xbf" + open(sys.argv[1], "rb").read().replace(b"\n", end))
+P
+        done
+        "$yoke" tokenize --tokenizer "$work/plain" "$work/said" >"$work/one" 2>&1
+        "$yoke" tokenize --tokenizer "$work/marked" "$work/said" >"$work/two" 2>&1
+        grep -q '[0-9] [0-9]' "$work/one" || echo "$model: no ids"
+        cmp "$work/one" "$work/two" 2>&1
+    done
+}
+result 'marks and carriage returns in files of tokenizers' "$(
+    marked fake-gpt2 merges.txt vocab.json tokenizer_config.json
+    marked bert-tiniest vocab.txt tokenizer_config.json
+    marked bert-tiniest tokenizer.json tokenizer_config.json)"
 printf 'caf\303\251\n\nx' >"$work/text"
 result 'a token file' "$(
     "$yoke" tokenize --tokenizer bytes --output "$work/t.bin" "$work/text" 2>&1

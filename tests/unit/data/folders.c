@@ -11,7 +11,7 @@
 
 #include "core/base/mem.h"
 #include "core/io/json.h"
-#include "core/text/text.h"
+#include "core/io/text.h"
 #include "core/text/tokenizer.h"
 #include "tests/support/suite.h"
 

@@ -19,7 +19,7 @@
 #include "core/read/jsonl.h"
 #include "core/read/rows.h"
 #include "core/read/tokens.h"
-#include "core/text/text.h"
+#include "core/io/text.h"
 #include "tests/support/run.h"
 
 #define BYTES 6146u /* two records of CIFAR-10, and a multiple of an id's bytes */

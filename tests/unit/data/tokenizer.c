@@ -9,7 +9,7 @@
 #include "core/base/mem.h"
 #include "core/read/csv.h"
 #include "core/read/rows.h"
-#include "core/text/text.h"
+#include "core/io/text.h"
 #include "core/text/tokenizer.h"
 #include "core/io/json.h"
 #include "tests/support/sha256.h"

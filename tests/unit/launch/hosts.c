@@ -82,6 +82,13 @@ START_TEST(files_have_a_host_a_line)
     assert_hosts(&hosts, &err, "a:4=-;b:2=-;c:0=cpu:0 cpu:1;d:1=-");
     file_read("::1 slots=2\nfd99::1\tslots=3 type=cpu\n[fd99::2] slots=4\n", &hosts, &err);
     assert_hosts(&hosts, &err, "::1:2=-;fd99::1:3=cpu/3;fd99::2:4=-");
+    file_read("\xef\xbb\xbf" "a slots=2\rb\r\n\rc:3\r", &hosts, &err); /* lines may end in CR, as in any text */
+    assert_hosts(&hosts, &err, "a:2=-;b:0=-;c:3=-");
+    char wide[3 * 4096] = "a\n#";
+    memset(wide + 3, '-', 4094); /* a host's name within a comment is none */
+    strcpy(wide + 3 + 4094, "b\nc\n");
+    file_read(wide, &hosts, &err);
+    assert_hosts(&hosts, &err, "a:0=-;c:0=-");
     ck_assert_int_eq(file_read("a\nb slots=x\n", &hosts, &err), YK_E_ARG);
     ck_assert_msg(strstr(err.text, "line 2"), "%s", err.text);
     err = (yk_error)YK_ERROR_INIT;

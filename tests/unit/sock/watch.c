@@ -54,6 +54,39 @@ START_TEST(a_connection_that_carries_nothing_fails_what_waits_for_it)
 }
 END_TEST
 
+START_TEST(a_late_watch_gives_its_peers_the_time)
+{
+    static const int64_t counted[][2] = {{250, 250}, {40, 40}, {340, 250}, {400, 200}, {550, 50}, {700, 25}, {20000, 25}};
+    for (size_t i = 0; i < sizeof counted / sizeof *counted; i++)
+        ck_assert_int_eq(yk__watch_step(counted[i][0]), counted[i][1]);
+}
+END_TEST
+
+/* The state after the steps of ten seconds, in which the other end's thread is this one, which runs. */
+static yk__line_state silence_look(yk__line *line)
+{
+    yk__line_state state = YK__LINE_GOOD;
+    for (int i = 0; i < 40 && state != YK__LINE_LOST; i++)
+        state = yk__line_look(line, 250, YK__WATCH_SILENT_MS);
+    return state;
+}
+
+START_TEST(a_silent_peer_that_waits_for_a_processor_is_alive)
+{
+    const yk__thread_id own = yk__thread_own();
+    yk__line line = {.thread = own, .space = own.space};
+    ck_assert_int_ne(silence_look(&line), YK__LINE_LOST);
+    line.thread.began++; /* its number is another thread's now */
+    ck_assert_int_eq(silence_look(&line), YK__LINE_LOST);
+    line = (yk__line){.thread = own, .space = own.space + 1};
+    ck_assert_int_eq(silence_look(&line), YK__LINE_LOST);
+    ck_assert_int_eq(line.silent_ms, YK__WATCH_SILENT_MS);
+    line = (yk__line){.space = own.space}; /* on another host */
+    ck_assert_int_eq(silence_look(&line), YK__LINE_LOST);
+    ck_assert_int_eq(line.silent_ms, YK__WATCH_SILENT_MS);
+}
+END_TEST
+
 START_TEST(a_line_without_messages_is_well)
 {
     for (uint32_t r = 0; r < MEETING_RANKS; r++)
@@ -72,6 +105,7 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {connections_that_are_cut_are_reported_to_both, a_connection_that_carries_nothing_fails_what_waits_for_it,
+                                  a_late_watch_gives_its_peers_the_time, a_silent_peer_that_waits_for_a_processor_is_alive,
                                   a_line_without_messages_is_well, who_closes_is_not_lost};
     return suite_run_all("sock_watch", tests, sizeof tests / sizeof *tests, open_meeting, meeting_end);
 }

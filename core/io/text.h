@@ -3,8 +3,8 @@
  * Plain text: a whole file (or gzip) in memory, checked to be UTF-8, with the line ends of Python's text mode. A file of another program
  * (core/io/foreign.h) is refused.
  */
-#ifndef YOKE_CORE_TEXT_TEXT_H
-#define YOKE_CORE_TEXT_TEXT_H
+#ifndef YOKE_CORE_IO_TEXT_H
+#define YOKE_CORE_IO_TEXT_H
 
 #include "core/io/file.h"
 

@@ -3,7 +3,7 @@
  * UTF-8: decodes, encodes and checks, by the table of RFC 3629 section 4; ASCII, of which most text consists, eight bytes at a time.
  * Readers and tokenizers call it. Pure; any thread.
  */
-#include "core/text/utf8.h"
+#include "core/io/utf8.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* UTF-8 as in RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF. Pure functions. */
-#ifndef YOKE_CORE_TEXT_UTF8_H
-#define YOKE_CORE_TEXT_UTF8_H
+#ifndef YOKE_CORE_IO_UTF8_H
+#define YOKE_CORE_IO_UTF8_H
 
 #include <stddef.h>
 #include <stdint.h>

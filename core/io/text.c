@@ -3,14 +3,14 @@
  * Opens and reads whole text files, gzip too, with one kind of line end. The check for UTF-8 catches a file in another encoding, which
  * would train nonsense. core/read and the tokenizers' files come through here.
  */
-#include "core/text/text.h"
+#include "core/io/text.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #include "core/base/mem.h"
 #include "core/io/foreign.h"
-#include "core/text/utf8.h"
+#include "core/io/utf8.h"
 
 #define LIMIT ((uint64_t)1 << 36)
 

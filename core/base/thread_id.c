@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A thread's number, start and state in /proc. */
+#include "core/base/thread_id.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Reads a line of /proc, "1234 (name) R ..", whose name may have any letter: the thread's number, its state, and its start (word 22). */
+static bool thread_read(const char *path, int32_t *number, char *state, unsigned long long *began)
+{
+    char text[512];
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    if (n <= 0)
+        return false;
+    text[n] = 0;
+    const char *rest = strrchr(text, ')');
+    return rest && sscanf(text, "%d", number) == 1 &&
+           sscanf(rest, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu", state, began) == 2;
+}
+
+yk__thread_id yk__thread_own(void)
+{
+    struct stat space;
+    unsigned long long began = 0;
+    int32_t number = 0;
+    char state;
+    if (!thread_read("/proc/thread-self/stat", &number, &state, &began))
+        number = 0;
+    return (yk__thread_id){.space = stat("/proc/self/ns/pid", &space) ? 0 : (uint64_t)space.st_ino, .began = began, .number = number};
+}
+
+bool yk__thread_ready(const yk__thread_id *thread, uint64_t own_space)
+{
+    char path[64], state;
+    unsigned long long began;
+    int32_t number;
+    if (thread->number <= 0 || !own_space || thread->space != own_space)
+        return false;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)thread->number);
+    return thread_read(path, &number, &state, &began) && state == 'R' && began == thread->began;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A thread as other processes of its host find it in /proc: to tell a silent thread that waits for a processor from one that is stopped,
+ * hung or dead. Thread rule: any thread.
+ */
+#ifndef YOKE_CORE_BASE_THREAD_ID_H
+#define YOKE_CORE_BASE_THREAD_ID_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct yk__thread_id {
+    uint64_t space; /* namespace in which `number` counts; 0 if unknown */
+    uint64_t began; /* its start, in ticks of the system: another thread with this number has another one */
+    int32_t number; /* 0 if unknown: /proc is of another namespace, or absent */
+} yk__thread_id;
+
+/* The calling thread. */
+yk__thread_id yk__thread_own(void);
+/* True if the thread runs or waits for a processor. A stopped, frozen, sleeping or dead one does not, nor one of another namespace than
+ * the caller's, own_space. */
+bool yk__thread_ready(const yk__thread_id *thread, uint64_t own_space);
+
+#endif
