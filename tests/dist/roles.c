@@ -288,6 +288,8 @@ static yk_status run_plans(yk__group *g, const char *what, yk_error *err)
         const plan *p = &plans[i];
         if ((TEST_UNDER_TSAN || TEST_UNDER_ASAN) && p->n < 4) /* "changing" has their roles, too; the plain build has their bits */
             continue;
+        if (TEST_UNDER_TSAN && strchr(p->name, ',')) /* the threads of "excluded" */
+            continue;
         if (far && !yk__coll_shares(yk__group_coll(g)) && plan_excludes(p))
             continue;
         const bool lone = has_single_norm(g, p);
