@@ -26,10 +26,6 @@ assert alone > 0 and mixed > 0 and abs(report["beside_gpt2"]["result"]["ratios"]
 P
 }
 
-whole() {
-    report whole.json "$YOKE_BUILD" && all_steps whole.json
-}
-
 # What `make dist` packs, outside of the sources: it configures, make knows how to make all that a report needs, each header that a source
 # names is there; and its script runs.
 distribution() {
@@ -158,7 +154,7 @@ for ms in 9000.00 800.00 2.50; do
     echo "step    1/3 | loss 11.00 (+nanz)| norm 15.30 (+nanz)| lr 3.00e-04 | $ms ms | 45.6% bf16 MFU | 12345 tok/s"
 done
 P
-    report llmc.json "$YOKE_BUILD" --llmc "$out/llmc" --peak 1 && python3 - "$out/llmc.json" <<'P'
+    report llmc.json "$YOKE_BUILD" --llmc "$out/llmc" --peak 1 && all_steps llmc.json && python3 - "$out/llmc.json" <<'P'
 import json, sys
 row = json.load(open(sys.argv[1]))["beside_gpt2"]["result"]
 ours, theirs = row["sides"]["cpu:0"], row["sides"]["llm.c"]
@@ -172,8 +168,7 @@ without_a_card() {
     grep "no CUDA device here" "$out/none" && [ ! -e "$out/none.json" ]
 }
 
-ok "all steps, with their results" whole
-instrumented || ok "from a distribution" distribution
+instrumented || ok "all steps of a distribution, with their results" distribution # the one beside llm.c has the sources' own
 ok "a step that fails" failing
 ok "ended by a signal" ended_by_a_signal
 ok "a suite at its limit" suite_at_its_limit

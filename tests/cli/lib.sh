@@ -35,3 +35,10 @@ rank_pid() { # rank_pid RANK TEXT: the process of this rank whose command line h
             tr '\0' ' ' 2>/dev/null <"$process/cmdline" | grep -qF -e "$2" && echo "${process#/proc/}"
     done
 }
+
+heard() { # heard PID: until the process has taken SIGINT, SIGUSR1 and SIGTERM, as two that wait for a processor together are one
+    until [ $((0x$(sed -n 's/^ShdPnd:[[:space:]]*//p' "/proc/$1/status") & 0x4202)) = 0 ]; do
+        kill -0 "$1" || return 1
+        sleep 0.02
+    done
+}

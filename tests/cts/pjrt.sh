@@ -69,9 +69,11 @@ for group in ${YOKE_TEST_LONG:+all} abi,op,buffer,queue,rebind,random; do
         run_cts "pjrt: $group" "$PLUGIN" --quick --group "$group" --count 4 --timeout 300
     fi
 done
-# --quick leaves most of these out, and XLA's vector code loses a NaN
-run_cts "pjrt: NaN" "$PLUGIN" --only 'op/*.nan*' --timeout 300
-run_cts "pjrt: a window of a thousand elements" "$PLUGIN" --only 'long/avg_pool.f32*' --timeout 300
+# --quick leaves most of these out, and XLA's vector code loses a NaN; no sanitizer sees XLA's numbers
+if [ "$SANITIZER" = none ]; then
+    run_cts "pjrt: NaN" "$PLUGIN" --only 'op/*.nan*' --timeout 300
+    run_cts "pjrt: a window of a thousand elements" "$PLUGIN" --only 'long/avg_pool.f32*' --timeout 300
+fi
 
 # bench DEVICES FILE OPTIONS: three steps from the same weights
 bench()

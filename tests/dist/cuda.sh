@@ -111,15 +111,15 @@ not_opened() {
 # A batch that a card has no room for as it is: what is free is the limit, and activations are computed again. Where that does not help
 # the message names the ways out.
 room() { # room BYTES
-    FAKE_CUDA_MEMORY=$1 YOKE_LOG=info "$yoke" bench step --model resnet20 --devices cuda:0 --global-batch 64 --iterations 1 \
-        >"$out/room" 2>&1
+    FAKE_CUDA_MEMORY=$1 YOKE_LOG=info "$yoke" bench step --model gpt2 --devices cuda:0 --global-batch 16 --iterations 1 \
+        --model-config n_layer=4,n_head=2,n_embd=32,vocab_size=64,n_positions=32,seq_len=32 >"$out/room" 2>&1
     code=$?
     echo "exit code $code, $1 bytes"
     cat "$out/room"
     return $code
 }
 no_room() {
-    room 40000000 && grep -q "a step takes [0-9]*: some are computed again" "$out/room" && ! room 3000000 &&
+    room 3000000 && grep -q "a step takes [0-9]*: some are computed again" "$out/room" && ! room 500000 &&
         grep -q "; take a smaller batch, or set YOKE_MEMORY_LIMIT" "$out/room"
 }
 

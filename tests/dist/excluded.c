@@ -55,7 +55,7 @@ int main(int argc, char **argv)
     snprintf(spec, sizeof spec, "idx:%s", argc > 1 ? argv[1] : "");
     yk_data *data = yk_data_open(job, spec, &(yk_data_config){.global_batch = 64});
     yk_data *test = yk_data_open(job, spec, &(yk_data_config){.global_batch = 64, .eval = true});
-    yk_model *net = yk_model_new(job, "mlp", "hidden=256", data);
+    yk_model *net = yk_model_new(job, "mlp", "hidden=32", data);
     yk_opt *opt = yk_adamw(job, &(yk_adam_config){.lr = 1e-3});
     while (yk_ok(job) && step < STEPS)
         yk_each (batch, job, data) {

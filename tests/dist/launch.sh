@@ -91,12 +91,14 @@ unread() { # SIGNALS WORDS..: they are sent when the pipe is full; whether the l
 import fcntl, os, signal, sys, termios, time
 launcher, pid = int(sys.argv[1]), sys.argv[3]
 pipe = os.open(f"/proc/{sys.argv[2]}/fd/0", os.O_RDONLY | os.O_NONBLOCK)
+def pending(): return int(next(line.split()[1] for line in open(f"/proc/{launcher}/status") if line.startswith("ShdPnd")), 16)
 def waiting(): return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4), sys.byteorder)
 while waiting() < 60000: time.sleep(0.02)
 while sys.argv[4] == "rank" and not os.path.exists(pid): time.sleep(0.02)
 for name in sys.argv[4:]:
     os.kill(int(open(pid).read()) if name == "rank" else launcher, signal.SIGKILL if name == "rank" else getattr(signal, name))
     time.sleep(0.1)
+    while name != "rank" and pending() >> getattr(signal, name) - 1 & 1: time.sleep(0.02) # two that wait for a processor are one
 P
     i=0
     while [ $i -lt 50 ] && read -r _ _ state _ 2>/dev/null <"/proc/$launcher/stat" && [ "$state" != Z ]; do i=$((i + 1)); sleep 0.1; done

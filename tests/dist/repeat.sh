@@ -38,17 +38,24 @@ E2
 chmod +x "$out/ssh"
 export YOKE_SSH="$out/ssh"
 
+models= # all four
+some() { # some MODEL..: these alone under a sanitizer, which sees the same of a model over each transport; bits are the plain build's
+    ! instrumented || models=$*
+}
+
 launched() { # launched NAME OPTION..: by yoke launch; what rank 0 says, in $out/NAME
     to=$out/$1
     shift
-    timeout -k 5 300 "$yoke" launch "$@" -- "$repeat" "$out" >"$to.said" 2>&1 || { cat "$to.said"; return 1; }
+    # shellcheck disable=SC2086
+    timeout -k 5 300 "$yoke" launch "$@" -- "$repeat" "$out" $models >"$to.said" 2>&1 || { cat "$to.said"; return 1; }
     sed -n 's/^\[0\] //; / parameters /p' "$to.said" >"$to"
 }
 
 started() { # started NAME COMMAND..: by another launcher; what rank 0 says, in $out/NAME
     to=$out/$1
     shift
-    timeout -k 5 300 setsid -w env -u YOKE_ADDR "$@" "$repeat" "$out" >"$to.said" 2>&1 </dev/null || { cat "$to.said"; return 1; }
+    # shellcheck disable=SC2086
+    timeout -k 5 300 setsid -w env -u YOKE_ADDR "$@" "$repeat" "$out" $models >"$to.said" 2>&1 </dev/null || { cat "$to.said"; return 1; }
     grep ' parameters ' "$to.said" >"$to"
 }
 
@@ -64,9 +71,9 @@ by_variables() { # by_variables NAME HOST=DEVICE.. -- VARIABLE..: ranks that no 
     rank=$ranks
     for place in $(printf '%s\n' $places | tac); do
         rank=$((rank - 1))
-        # shellcheck disable=SC2046
+        # shellcheck disable=SC2046,SC2086
         YOKE_HOST_ID=${place%%=*} YOKE_DEVICES=${place#*=} timeout -k 5 300 env $(printf '%s ' "$@" | sed "s/@/$rank/g; s/#/$ranks/g") \
-            "$repeat" "$out" >"$to.said$rank" 2>&1 &
+            "$repeat" "$out" $models >"$to.said$rank" 2>&1 &
     done
     wait $! || ended=1
     wait
@@ -84,9 +91,9 @@ by_hand() { # by_hand NAME HOST=DEVICE..
     by_variables "$@" -- YOKE_RANK=@ YOKE_SIZE=# YOKE_PORT="$port" YOKE_SECRET_FILE="$out/secret"
 }
 
-alike() { # alike NAME..: each says of the four models what the first does
+alike() { # alike NAME..: each says of the models what the first does
     cat "$out/$1"
-    [ "$(grep -c '^[a-z0-9]* loss .* parameters' "$out/$1")" -eq 4 ] || return 1
+    [ "$(grep -c '^[a-z0-9]* loss .* parameters' "$out/$1")" -eq "$(echo "${models:-m r g b}" | wc -w)" ] || return 1
     first=$1
     for job; do
         diff "$out/$first" "$out/$job" || { echo "$job differs from $first"; return 1; }
@@ -132,6 +139,7 @@ srun() { # srun HOST HOST NODES
 ok "processors, over all transports" transports "cpu:0 cpu:1"
 ok "processors, parts of 3 and 2, on two hosts too" uneven
 if "$yoke" info --kinds 2>/dev/null | grep -q '^opencl$'; then
+    some mlp gpt2 # tests/dist/mixed.sh has the other two
     ok "a processor and an OpenCL device, over all transports" transports "cpu:0 opencl:0"
     ok "a processor and an OpenCL device, on two hosts" two_hosts cpu:0 opencl:0
 else
@@ -175,8 +183,10 @@ islands() { # islands DEVICES HOST=DEVICE..: on one host with an island and with
     )
 }
 if [ "$(uname -m)" = x86_64 ] && [ -e "$YOKE_BUILD/tests/fakes/.libs/fake_cuda.so" ]; then
+    some mlp gpt2
     ok "two cards" islands "cuda:0 cuda:1" a=cuda:0 b=cuda:1
     export YOKE_SHARES=3:1:2
+    some mlp bert
     ok "two cards and a processor, parts of 3, 1 and 2" islands "cuda:0 cuda:1 cpu:0" a=cuda:0 a=cuda:1 b=cpu:0
     unset YOKE_SHARES
 else

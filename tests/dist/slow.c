@@ -2,7 +2,8 @@
 /*
  * The plugin "slow", for tests and benchmarks of unlike devices: the CPU plugin, with each run made to take k times as long.
  *   YOKE_SLOW_FACTORS     k of slow:0, slow:1, .., separated by ';'. "1,300,600,2": 2 from training run 300 to 600, else 1
- *   YOKE_SLOW_ROW_US      microseconds of a training run for each of its rows, where it took less: the time of a device is known then
+ *   YOKE_SLOW_ROW_US      microseconds of a training run for each of its rows, where it took less: the time of a device is known then;
+ *                         of slow:0, slow:1, .., separated by ';', the last one of all further ones too
  *   YOKE_SLOW_RUN_US      the same of a training run, beside its rows
  *   YOKE_SLOW_PRODUCT_US  the same of a run of another program with a product
  *   YOKE_SLOW_COUNT       a file in which slow:0 counts its training runs, whose number the factors of all devices follow then, and each
@@ -48,7 +49,7 @@ static struct {
     double seconds; /* that a run takes at least */
 } timed[MOST_PROGRAMS]; /* those with products; a freed one's place is used again */
 static uint64_t own_runs, *train_runs = &own_runs;
-static double compile_seconds, row_seconds, run_seconds, product_seconds;
+static double compile_seconds, row_seconds, run_seconds, product_seconds; /* the last three of the opened device */
 
 static double seconds_now(void)
 {
@@ -118,9 +119,12 @@ static void count_open(const char *path)
         train_runs = map;
 }
 
-static double number_of(const char *variable)
+/* The i-th of the variable's numbers, or the last one; 0 without it. */
+static double number_of(const char *variable, uint32_t i)
 {
     const char *text = getenv(variable);
+    for (const char *next = text ? strchr(text, ';') : NULL; next && i; next = strchr(text, ';'), i--)
+        text = next + 1;
     return text ? atof(text) : 0;
 }
 
@@ -130,10 +134,7 @@ static yk_status slow_init(const yk_host *h)
     lent = h;
     host = *h;
     host.option = slow_option;
-    compile_seconds = 1e-3 * number_of("YOKE_SLOW_COMPILE_MS");
-    row_seconds = 1e-6 * number_of("YOKE_SLOW_ROW_US");
-    run_seconds = 1e-6 * number_of("YOKE_SLOW_RUN_US");
-    product_seconds = 1e-6 * number_of("YOKE_SLOW_PRODUCT_US");
+    compile_seconds = 1e-3 * number_of("YOKE_SLOW_COMPILE_MS", 0);
     count_open(getenv("YOKE_SLOW_COUNT"));
     if (!factors_read(text ? text : "1")) {
         h->fail("slow", "YOKE_SLOW_FACTORS=%s: expected numbers of 1 or more, as in \"1;50;1,300,600,2\"", text);
@@ -163,6 +164,9 @@ static yk_status slow_caps(uint32_t i, yk_device_caps *caps)
 static yk_status slow_open(uint32_t i, yk_device **dev)
 {
     opened = i;
+    row_seconds = 1e-6 * number_of("YOKE_SLOW_ROW_US", i);
+    run_seconds = 1e-6 * number_of("YOKE_SLOW_RUN_US", i);
+    product_seconds = 1e-6 * number_of("YOKE_SLOW_PRODUCT_US", i);
     if (train_runs != &own_runs)
         train_runs[1 + i] = (uint64_t)getpid();
     return cpu->device_open(0, dev);

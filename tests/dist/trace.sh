@@ -143,8 +143,8 @@ compared() {
 # One step of four is enough: an excluded rank is tried again at times.
 only_member() {
     rm -f "$out/trace.json"
-    YOKE_PLUGINS="cpu,$YOKE_BUILD/tests/dist/.libs/yoke_slow.so" YOKE_SLOW_FACTORS=50 "$yoke" trace --output "$out/trace.json" \
-        --steps 4 --skip 197 -- "$yoke" train --model mlp --model-config hidden=32+32 --data "idx:$out/images" \
+    YOKE_PLUGINS="cpu,$YOKE_BUILD/tests/dist/.libs/yoke_slow.so" YOKE_SLOW_RUN_US=40000 YOKE_SLOW_ROW_US=2000 "$yoke" trace \
+        --output "$out/trace.json" --steps 4 --skip 197 -- "$yoke" train --model mlp --model-config hidden=32+32 --data "idx:$out/images" \
         --devices "cpu:0 slow:0@0" --global-batch 32 --max-steps 210 --overwrite-output-dir --output-dir "$out/model" || return 1
     python3 - "$out/trace.json" <<'P'
 import json, sys

@@ -21,6 +21,7 @@ check() { # NAME: the last command's status decides
 [ -x "$yoke" ] || skip_all "yoke is not built"
 [ -d "$data" ] || skip_all "no data: $data"
 
+shared=$(ls /dev/shm 2>/dev/null | grep yoke) # objects that another build left there
 ms() { echo $(($(date +%s%N) / 1000000)); }
 
 # The process of a rank: the launcher's child with this number in its environment.
@@ -51,8 +52,8 @@ start() {
     [ -n "$victim" ]
 }
 
-gone() { # all ranks, within the time that a SIGKILL takes to act
-    for i in 1 2 3 4 5 6 7 8 9 10; do
+gone() { # all ranks, within three seconds: a SIGKILL acts where its process gets a processor
+    for i in $(seq 60); do
         left=
         for p in $ranks; do # a zombie is gone: it waits for whoever adopted it
             read -r _ _ state _ 2>/dev/null <"/proc/$p/stat" && [ "$state" != Z ] && left="$left $p"
@@ -65,7 +66,7 @@ gone() { # all ranks, within the time that a SIGKILL takes to act
 }
 
 nothing_left() {
-    gone && ! ls /dev/shm 2>/dev/null | grep -q yoke
+    gone && ! ls /dev/shm 2>/dev/null | grep yoke | grep -qvxF "${shared:-.}"
 }
 
 fault() { # SIGNAL WORDS

@@ -49,35 +49,38 @@ dead() { # each rank's process that has left its number has ended
         ! kill -0 "$(cat "$file")" 2>/dev/null || return 1
     done
 }
-rank='echo $$ >"$0/pid.$YOKE_RANK"; '
+left() { # left RANK: its launcher has seen it end
+    ! kill -0 "$(cat "$out/pid.$1")" 2>/dev/null
+}
+rank='echo $$ >"$0/pid.$YOKE_RANK"; ' # behind its traps: a signal may come at once
 both() { [ -e "$out/pid.0" ] && [ -e "$out/pid.1" ]; }
 all() { both && [ -e "$out/pid.2" ] && [ -e "$out/pid.3" ]; }
-left="the ranks have left with exit code 75, to be started again"
+left_line="the ranks have left with exit code 75, to be started again"
 
 # ---- Programs that save as slowly as they like ----
 
 slow() { # slow SIGNAL NUMBER NAME: rank 0 leaves at once, rank 1 of its host has seven seconds of work
-    hosts 2 sh -c "$rank"'
-        trap "[ \$YOKE_RANK != 1 ] || sleep 7; >\$0/saved.\$YOKE_RANK; exit 75" TERM USR1
-        while :; do sleep 0.05; done' "$out"
+    hosts 2 sh -c 'trap "[ \$YOKE_RANK != 1 ] || sleep 7; >\$0/saved.\$YOKE_RANK; exit 75" TERM USR1
+        '"$rank"'while :; do sleep 0.05; done' "$out"
     await all && kill -"$1" $job0 $job1
     end
     [ "$code0 $code1" = "75 75" ] && [ "$(ls "$out"/saved.* | wc -l)" = 4 ] && dead &&
-        lines 0 "interrupted by signal $2 ($3): $left" && lines 1 "interrupted by signal $2 ($3): $left"
+        lines 0 "interrupted by signal $2 ($3): $left_line" && lines 1 "interrupted by signal $2 ($3): $left_line"
 }
 ok "SIGUSR1 is passed on, and the slowest of a host's ranks has the time to save" slow USR1 10 "User defined signal 1"
 
 second() { # at once: the ranks ignore all but SIGKILL
     hosts 1 sh -c 'trap "" TERM USR1; '"$rank"'while :; do sleep 0.05; done' "$out"
-    await both && kill -TERM $job0 && sleep 0.3 && kill -TERM $job0 && kill -TERM $job1 && sleep 0.3 && kill -USR1 $job1
+    await both && kill -TERM $job0 && sleep 0.3 && heard $job0 && kill -TERM $job0 && kill -TERM $job1 && sleep 0.3 && heard $job1 &&
+        kill -USR1 $job1
     end
     [ "$code0 $code1" = "143 143" ] && dead && lines 0 "interrupted by signal 15 (Terminated)"
 }
 ok "a second signal ends ranks that do not leave" second
 
 other() { # an exit code that is no request
-    hosts 2 sh -c "$rank"'trap "exit 3" TERM; [ $YOKE_RANK != 3 ] || exit 7; while :; do sleep 0.05; done' "$out"
-    await all && sleep 0.2 && kill -INT $job0
+    hosts 2 sh -c 'trap "exit 3" TERM; '"$rank"'[ $YOKE_RANK != 3 ] || exit 7; while :; do sleep 0.05; done' "$out"
+    await all && await left 3 && kill -INT $job0
     end
     [ "$code0 $code1" = "130 1" ] && dead && lines 1 "rank 3 (cpu:0) ended with exit code 7" &&
         lines 0 "interrupted by signal 2 (Interrupt)"
@@ -132,11 +135,11 @@ asked() { # asked SIGNAL PROCESS: to one launcher, or one rank
         grep -q "holds the training after step" "$out/said0"
 }
 asked_launcher() {
-    asked USR1 '$job1' && lines 1 "interrupted by signal 10 (User defined signal 1): $left" && lines 0 "$left"
+    asked USR1 '$job1' && lines 1 "interrupted by signal 10 (User defined signal 1): $left_line" && lines 0 "$left_line"
 }
 ok "SIGUSR1 to the launcher of one host: both leave with a checkpoint" asked_launcher
 asked_rank() {
-    asked TERM '$(cat "$out/pid.1")' && lines 0 "$left" && lines 1 "$left"
+    asked TERM '$(cat "$out/pid.1")' && lines 0 "$left_line" && lines 1 "$left_line"
 }
 ok "SIGTERM to one rank, as well" asked_rank
 

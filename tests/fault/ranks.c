@@ -286,6 +286,8 @@ static void wait_note(const char *name, char *text, size_t n)
     }
 }
 
+static int shared_before; /* objects in /dev/shm that another build left there */
+
 static int shm_objects(void)
 {
     DIR *d = opendir("/dev/shm");
@@ -298,10 +300,10 @@ static int shm_objects(void)
     return n;
 }
 
-/* A SIGKILL takes effect a moment after it was sent; orphans are reaped here. */
+/* A SIGKILL takes effect where its process gets a processor; orphans are reaped here. */
 static bool process_gone(pid_t pid)
 {
-    double end = ranks_now() + 0.5;
+    double end = ranks_now() + 3;
     do {
         while (waitpid(-1, NULL, WNOHANG) > 0)
             ;
@@ -325,7 +327,7 @@ static void expect_no_process(void)
     }
     if (d)
         closedir(d);
-    ck_assert_int_eq(shm_objects(), 0);
+    ck_assert_int_le(shm_objects(), shared_before);
 }
 
 static double fault_time(void)
@@ -772,6 +774,7 @@ END_TEST
 static int run_suite(void)
 {
     TCase *t = tcase_create("ranks");
+    shared_before = shm_objects();
     tcase_add_checked_fixture(t, dir_make, dir_remove);
     tcase_add_loop_test(t, fault_ends_job, 0, FAULTS);
     tcase_add_test(t, launcher_killed);

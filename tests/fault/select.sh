@@ -27,7 +27,7 @@ hangs() { # hangs KIND SETTING: with which a driver of this kind hangs
     env YOKE_TEST_MARK=$mark "$2" YOKE_CACHE_DIR="$tmp/cache" "$yoke" launch --devices "$1:0" true >"$tmp/out" 2>&1 &
     launcher=$!
     i=0
-    while ! marked | xargs -r ps -o args= -p | grep -q "yoke-probe-$1" && [ $i -lt 200 ]; do
+    while ! marked | xargs -r ps -o args= -p | grep -q "yoke-probe-$1" && kill -0 $launcher && [ $i -lt 1200 ]; do
         i=$((i + 1))
         sleep 0.05
     done
@@ -36,7 +36,7 @@ hangs() { # hangs KIND SETTING: with which a driver of this kind hangs
     kill -9 $launcher
     wait $launcher 2>/dev/null
     i=0
-    while [ -n "$(marked)" ] && [ $i -lt 20 ]; do
+    while [ -n "$(marked)" ] && [ $i -lt 100 ]; do
         i=$((i + 1))
         sleep 0.1
     done

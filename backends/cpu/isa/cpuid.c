@@ -8,6 +8,7 @@
  */
 #include "backends/cpu/isa/gemm_kernels.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -125,11 +126,18 @@ double cpu_isa_slowness(const cpu_isa *isa)
     return least * CPU_GUESSED_RATE / (4.0 * 2.0 * TRY_WORDS * isa->mr * columns);
 }
 
+/* Measured once in a process: a noisy core could give a device another set than its capabilities name. */
 static const cpu_isa *isa_fastest(const cpu_isa *const *have, int n)
 {
-    if (n > 1 && have[n - 1]->bf16 == CPU_BF16_PAIRS && !cpu_pairs_pay(have[n - 1], try_kernel))
-        return have[n - 2];
-    return have[n - 1];
+    static _Atomic(const cpu_isa *) fastest;
+    const cpu_isa *isa = atomic_load(&fastest);
+    if (isa)
+        return isa;
+    isa = have[n - 1];
+    if (n > 1 && isa->bf16 == CPU_BF16_PAIRS && !cpu_pairs_pay(isa, try_kernel))
+        isa = have[n - 2];
+    atomic_store(&fastest, isa);
+    return isa;
 }
 
 const cpu_isa *cpu_isa_choose(const char *want, const char **why)
