@@ -16,7 +16,7 @@
 #define OFF "false|no|n|f|0|off"
 #define SHARDED "--shard, or yk_config.shard, says which values lie in slices over the ranks"
 #define DEEPSPEED "DeepSpeed is not used: --deepspeed FILE reads its settings, and --shard has its stages"
-#define OFFLOADED "--offload state=host moves the optimizer's state; YOKE_MEMORY_LIMIT computes activations again to save memory"
+#define OFFLOADED "--offload moves the optimizer's state (state=host) and the parameters (params=host) to the host"
 #define PARALLEL "ranks share out rows, and slices of values (--shard): each computes whole layers and sequences"
 #define RECOMPUTED "blocks of layers are computed again by --gradient-checkpointing or yk_model_recompute"
 #define MEGATRON "Megatron-LM is not used: ranks share out rows"
@@ -34,6 +34,12 @@ static const struct {
     {"ACCELERATE_USE_DEEPSPEED", OFF, DEEPSPEED},
     {"ACCELERATE_USE_MEGATRON_LM", OFF, MEGATRON},
     {"ACCELERATE_USE_SAGEMAKER", OFF, "jobs are started by yoke launch, torchrun, mpirun, srun or by hand"},
+    {"ACCELERATE_USE_MPS_DEVICE", OFF "|none", PLACED},
+    {"ACCELERATE_USE_XPU", OFF "|none", PLACED},
+    {"ACCELERATE_USE_IPEX", OFF "|none", COMPILED},
+    {"ACCELERATE_USE_TP", OFF "|none", PARALLEL},
+    {"ACCELERATE_USE_TPU", OFF "|none", PLACED},
+    {"ACCELERATE_TPU", OFF "|none", PLACED},
     {"ACCELERATE_DEEPSPEED_ZERO_STAGE", "0|1|none", SHARDED},
     {"ACCELERATE_DEEPSPEED_OFFLOAD_OPTIMIZER_DEVICE", OFF "|none", OFFLOADED},
     {"ACCELERATE_DEEPSPEED_OFFLOAD_PARAM_DEVICE", OFF "|none", OFFLOADED},
@@ -62,6 +68,8 @@ static const struct {
     {"FSDP_SHARDING_STRATEGY", "NO_SHARD|3|none", SHARDED},
     {"FSDP_RESHARD_AFTER_FORWARD", OFF "|NO_SHARD|none", SHARDED},
     {"FSDP_OFFLOAD_PARAMS", OFF "|none", OFFLOADED},
+    {"FSDP_CPU_OFFLOAD", OFF "|none", OFFLOADED},
+    {"FSDP_ACTIVATION_CPU_OFFLOAD", OFF "|none", OFFLOADED},
     {"FSDP_MIN_NUM_PARAMS", "0|none", SHARDED},
     {"FSDP_AUTO_WRAP_POLICY", "NO_WRAP|none", SHARDED},
     {"FSDP_TRANSFORMER_CLS_TO_WRAP", "none", SHARDED},

@@ -7,6 +7,7 @@
 #ifndef YOKE_CORE_LAUNCH_HOSTS_H
 #define YOKE_CORE_LAUNCH_HOSTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/base/error.h"
@@ -17,6 +18,7 @@ typedef struct yk__host {
     char *name;     /* as ssh takes it, "user@node" too */
     char *devices;  /* device specs; NULL for those of the whole job */
     uint32_t ranks; /* 0: one per device */
+    bool own;       /* this host, which no command has to reach (own_host.h) */
 } yk__host;
 
 typedef struct yk__hosts {

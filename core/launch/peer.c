@@ -22,6 +22,7 @@
 #include "core/base/mem.h"
 #include "core/base/option.h"
 #include "core/launch/node.h"
+#include "core/launch/own_host.h"
 
 #define WORDS_MOST 64
 
@@ -88,14 +89,16 @@ static void words_split(char *shell, char **words, size_t *n)
             word_add(words, n, yk__strdup(word));
 }
 
-/* ssh hands one line to the host's shell; srun hands over words. */
-static void words_write(const yk__peer_config *config, const char *host, const char *program, char **words, size_t *n)
+/* ssh hands one line to the host's shell; srun hands over words; this host needs neither. */
+static void words_write(const yk__peer_config *config, const yk__host *host, const char *program, char **words, size_t *n)
 {
     static const char *const srun[] = {"srun", "--nodes=1", "--ntasks=1", "--overlap", "--cpu-bind=none", "--mpi=none", "--input=0"};
     if (config->slurm) {
         for (size_t i = 0; i < sizeof srun / sizeof *srun; i++)
             word_add(words, n, yk__strdup(srun[i]));
-        word_add(words, n, yk__format("--nodelist=%s", host));
+        word_add(words, n, yk__format("--nodelist=%s", host->name));
+    }
+    if (config->slurm || host->own) {
         word_add(words, n, yk__strdup(program));
         word_add(words, n, yk__strdup("launch"));
         word_add(words, n, yk__strdup("--node"));
@@ -104,13 +107,13 @@ static void words_write(const yk__peer_config *config, const char *host, const c
     char *shell = yk__strdup(config->shell), *quoted = text_quote(program);
     if (shell)
         words_split(shell, words, n);
-    word_add(words, n, yk__strdup(host));
+    word_add(words, n, yk__strdup(host->name));
     word_add(words, n, quoted ? yk__format("exec %s launch --node", quoted) : NULL);
     yk__free(shell);
     yk__free(quoted);
 }
 
-static yk_status command_make(const yk__peer_config *config, yk__peer *peer, yk_error *err)
+static yk_status command_make(const yk__peer_config *config, const yk__host *host, yk__peer *peer, yk_error *err)
 {
     char program[4096];
     const ssize_t bytes = readlink("/proc/self/exe", program, sizeof program - 1);
@@ -121,7 +124,7 @@ static yk_status command_make(const yk__peer_config *config, yk__peer *peer, yk_
     peer->argv = yk__calloc(WORDS_MOST, sizeof *peer->argv);
     if (!peer->argv)
         return yk__fail_mem(err, WORDS_MOST * sizeof *peer->argv, "the command of a host");
-    words_write(config, peer->name, program, peer->argv, &n);
+    words_write(config, host, program, peer->argv, &n);
     for (size_t i = 0; i < n; i++)
         if (!peer->argv[i])
             return yk__fail_mem(err, sizeof program, "the command of a host");
@@ -227,12 +230,14 @@ static bool is_of_job(const char *variable)
     return true;
 }
 
-/* Sends rank 0's host an address to listen on, "" if the host must find one itself. */
-static void address_send(yk__peer *peer)
+/* Sends rank 0's host an address to listen on, "" if the host must find one itself: no name of this host says how others reach it. */
+static void address_send(yk__peer *peer, const yk__peer_config *config)
 {
-    const char *address = yk__option_text(YK__OPTION_ADDR), *port = yk__option_text(YK__OPTION_PORT);
-    record_send(peer, "address", address ? address : "");
-    record_send(peer, "port", port ? port : "0");
+    char own[YK__TCP_ADDRESS] = "";
+    if (!config->address && config->hosts->host[0].own && config->hosts->count > 1)
+        yk__own_host_address(config->hosts, own);
+    record_send(peer, "address", config->address ? config->address : own);
+    record_send(peer, "port", config->port ? config->port : "0");
 }
 
 static void restart_send(yk__peer *peer, const yk__restart *restart)
@@ -260,7 +265,7 @@ static void records_send(yk__peer *peer, const yk__peer_config *config, uint32_t
     number_send(peer, "ranks", host->ranks);
     number_send(peer, "hosts", config->hosts->count);
     if (!index)
-        address_send(peer);
+        address_send(peer, config);
     for (char **variable = environ; *variable; variable++)
         if (is_of_job(*variable))
             record_send(peer, "env", *variable);
@@ -276,7 +281,8 @@ yk_status yk__peer_start(yk__peer *peer, const yk__peer_config *config, uint32_t
     char *folder = getcwd(NULL, 0);
     if (!folder)
         return yk__fail(err, YK_E_IO, "the current folder: %s", strerror(errno));
-    if (!command_make(config, peer, err) && !descriptors_open(peer, fd, err) && !peer_fork(peer, mask, fd, err))
+    if (!command_make(config, &config->hosts->host[index], peer, err) && !descriptors_open(peer, fd, err) &&
+        !peer_fork(peer, mask, fd, err))
         records_send(peer, config, index, folder);
     for (int i = 0; i < 3; i++)
         if (fd[i] >= 0)

@@ -24,6 +24,7 @@ typedef struct yk__peer_config {
     const char *devices; /* for hosts that have none of their own; NULL for auto */
     const char *shell;   /* the command that runs another on a host, words with blanks between: "ssh -o BatchMode=yes" */
     bool slurm;          /* srun instead, on nodes of this allocation */
+    const char *address, *port; /* rank 0's, by the user; NULL: its host finds them */
     char *const *argv;   /* the program */
     yk__restart restart; /* this attempt */
     yk__signals *signals; /* taken over all attempts: a signal between two of them ends the next */

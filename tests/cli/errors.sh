@@ -118,10 +118,18 @@ ok "a stage of DeepSpeed" foreign "ACCELERATE_DEEPSPEED_ZERO_STAGE=3" ACCELERATE
 ok "a compiler" foreign "ACCELERATE_DYNAMO_BACKEND=inductor" ACCELERATE_DYNAMO_BACKEND=inductor
 ok "parallel layers" foreign "PARALLELISM_CONFIG_TP_SIZE=2" PARALLELISM_CONFIG_TP_SIZE=2
 ok "a precision that there is not" foreign "ACCELERATE_MIXED_PRECISION=int4: expected one of no" ACCELERATE_MIXED_PRECISION=int4
+others() { # those of devices and of the host's memory, each with the word that accelerate launch sets
+    for words in ACCELERATE_USE_MPS_DEVICE=true ACCELERATE_USE_XPU=true ACCELERATE_USE_IPEX=true ACCELERATE_USE_TP=true \
+        ACCELERATE_USE_TPU=true ACCELERATE_TPU=true FSDP_CPU_OFFLOAD=true FSDP_OFFLOAD_PARAMS=true FSDP_ACTIVATION_CPU_OFFLOAD=true; do
+        foreign "$words is not followed" "$words" || { echo "$words"; return 1; }
+    done
+}
+ok "other devices and the host's memory" others
 # as accelerate launch sets them where nothing of it is asked for
 ok "variables that ask for nothing" env ACCELERATE_USE_CPU=True ACCELERATE_MIXED_PRECISION=no ACCELERATE_DYNAMO_BACKEND=no \
     ACCELERATE_DYNAMO_MODE=default ACCELERATE_DYNAMO_USE_FULLGRAPH=False ACCELERATE_DYNAMO_USE_DYNAMIC=False \
-    ACCELERATE_DYNAMO_USE_REGIONAL_COMPILATION=False ACCELERATE_USE_FSDP=false FSDP_OFFLOAD_PARAMS=false FSDP_MIN_NUM_PARAMS=0 \
+    ACCELERATE_DYNAMO_USE_REGIONAL_COMPILATION=False ACCELERATE_USE_FSDP=false ACCELERATE_USE_IPEX=false \
+    ACCELERATE_USE_XPU=none ACCELERATE_USE_MPS_DEVICE=False FSDP_OFFLOAD_PARAMS=false FSDP_MIN_NUM_PARAMS=0 \
     FSDP_AUTO_WRAP_POLICY=NO_WRAP FSDP_USE_ORIG_PARAMS=true ACCELERATE_DEEPSPEED_ZERO_STAGE=1 ACCELERATE_CPU_AFFINITY=1 \
     "$yoke" estimate-memory --model mlp
 

@@ -114,6 +114,16 @@ ok "rows are not left in their order" refuses "--no-shuffle: expected shuffled r
 ok "nor by a value" refuses "--shuffle: expected shuffled rows" train --shuffle false
 ok "batch norms have no moments of one rank" refuses "--sync-bn: expected the moments of all ranks' rows" train --sync-bn no
 ok "line breaks are not left out" refuses "--no_keep_linebreaks: expected line breaks kept" eval --no_keep_linebreaks
+ok "weights have one form" refuses "--save_safetensors: expected model.safetensors" train --save_safetensors False
+defaults() { # Trainer's own are no reason to stop, and off is said as well
+    for value in True False; do
+        # shellcheck disable=SC2086
+        "$yoke" train $base --max-steps 1 --remove_unused_columns $value --log_on_each_node $value --logging_nan_inf_filter $value \
+            --skip_memory_metrics $value >/dev/null 2>"$out/err" && [ "$(grep -c "changes nothing here: " "$out/err")" = 4 ] ||
+            { cat "$out/err"; return 1; }
+    done
+}
+ok "switches that are on in Trainer" defaults
 ok "a classifier's width is a number" refuses "--num-classes 0: expected a whole number above 0" train --num-classes 0
 wide() { # as in timm, of any width that the data fit
     # shellcheck disable=SC2086
@@ -172,7 +182,7 @@ own_name() { # as mpirun's files of one host have it, with a domain too; an addr
         printf '%s slots=2\n' "$name" >"$out/hosts"
         counted 2 --hostfile "$out/hosts" || return 1
     done
-    ! counted 2 --ssh false --hosts "$(uname -n):2" # a command to reach hosts is used
+    counted 2 --ssh false --hosts "$(uname -n):2" | grep -q -- "--ssh changes nothing with this host alone"
 }
 ok "launch: so is its own name" own_name
 told_precision() { # a program over yoke.h finds it where accelerate launch leaves it

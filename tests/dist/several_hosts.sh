@@ -14,7 +14,7 @@ a job that starts anew on all hosts;a rank that is stopped is named and not one 
 an output folder that hosts do not share is said at the start;\
 SIGUSR1 to a rank and SIGTERM to the launcher leave a checkpoint;a host that falls silent;a launcher that falls silent;\
 a job that is stopped goes on;a signal to a host's part names the host;nobody reads what ranks print;\
-hosts that do not answer are named"
+hosts that do not answer are named;this host among hosts asks no ssh;this host under two names;other hosts reach this one"
 total=$(echo "$CASES" | tr ';' '\n' | wc -l)
 echo "1..$total"
 n=0
@@ -36,7 +36,7 @@ cat >"$tmp/ssh" <<'E2'
 #!/bin/sh
 echo "welcome to $1"
 case $1 in mute*) exec sleep 100 ;; esac
-[ "$1" != gone ] || { echo "ssh: connect to host gone port 22: No route to host" >&2; exit 255; }
+case $1 in gone | localhost | 127.* | ::1 | "$(uname -n)") echo "ssh: connect to host $1 port 22: No route to host" >&2; exit 255 ;; esac
 YOKE_HOST_ID=$1 YOKE_TEST_HOST=$YOKE_TEST_JOB.$1
 export YOKE_HOST_ID YOKE_TEST_HOST
 [ -z "${SAYS-}" ] || { printf 'of its shell\nyoke: %s\n' "$SAYS" >&2; sleep 0.5; } # long before the host answers
@@ -381,3 +381,36 @@ run --hosts mute1,a,mute2 -- touch "$tmp/mute"
     grep -q 'waited 5 s so far for an answer of hosts mute1, mute2: ' "$tmp/err" &&
     grep -q 'host mute1 has not answered within 7.0 s' "$tmp/err"
 check
+unset YOKE_JOIN_MS
+export YOKE_LOG=error
+
+# As rank 0's host and as another, with settings of YOKE_SSH and without a word to it. It is found by the name of each host before the plan.
+same() { # LIST WORDS..: the parameters of one host
+    YOKE_TEST_HOST=$YOKE_TEST_JOB.own run --hosts "$@" -- "$train"
+    [ $code -eq 0 ] && [ -n "$want" ] && [ "$(sed -n 's/^\[0\] ranks 4 parameters //p' "$tmp/out")" = "$want" ] && nothing_left
+}
+run --dry-run --hosts "b:2,$(uname -n):1" true
+planned=$code
+grep "^host $(uname -n): .*yoke launch --node$" "$tmp/out" >"$tmp/planned"
+[ $planned -eq 0 ] && ! grep "$YOKE_SSH" "$tmp/planned" && [ -s "$tmp/planned" ] && same localhost:2,b:1,c:1 &&
+    (unset YOKE_ADDR && same b:2,127.0.0.1:2 --master-addr 127.0.0.1)
+check
+
+run --hosts "b,localhost,c,$(uname -n)" -- touch "$tmp/touched"
+[ $code -eq 2 ] && [ ! -e "$tmp/touched" ] && grep -q "hosts 'localhost' and '$(uname -n)' are this host under two names" "$tmp/err"
+check
+
+# In a network of its own, in which 10.178.1.2 would be reached from 10.178.1.1.
+lonely() { # WORDS..
+    unshare -rn sh -c 'ip link set lo up && ip link add yk0 type veth peer name yk1 && ip addr add 10.178.1.1/24 dev yk0 &&
+        ip link set yk1 up && ip link set yk0 up && exec "$@"' lonely "$@"
+}
+if lonely true 2>/dev/null; then
+    (unset YOKE_ADDR && lonely timeout -k 5 $limit "$yoke" launch --hosts localhost,10.178.1.2 -- sh -c 'echo "$YOKE_RANK $YOKE_ADDR"
+        exec "$0"' "$train" >"$tmp/out" 2>"$tmp/err" </dev/null)
+    code=$?
+    [ $code -eq 0 ] && [ "$(grep -c '^\[[01]\] [01] 10.178.1.1$' "$tmp/out")" -eq 2 ] && grep -q '^\[0\] ranks 2 parameters' "$tmp/out"
+    check
+else
+    skip "a network of its own is forbidden here"
+fi

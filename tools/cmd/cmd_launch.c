@@ -20,6 +20,7 @@
 #include "core/launch/device_choice.h"
 #include "core/launch/launch.h"
 #include "core/launch/node.h"
+#include "core/launch/own_host.h"
 #include "core/launch/pipe_lines.h"
 #include "core/launch/remote.h"
 #include "core/launch/restart.h"
@@ -178,8 +179,8 @@ static const yk__cli_command command = {
         "With --hosts the ranks run on several hosts, numbered in the order of the list: --hosts a:2,b:4 or, with devices, --hosts "
         "'a=opencl:0 opencl:1,b:4=cpu/4'. A host without a number of ranks has one per device. ssh has to work without a password, "
         "and yoke, the program and the current folder have the same path on every host; variables whose names begin with YOKE_ are "
-        "passed on. In a Slurm allocation of several nodes they are the hosts, and srun takes the place of ssh; YOKE_LAUNCHER=none "
-        "takes this node alone. "
+        "passed on. localhost, and this host's own name or address, needs no ssh. In a Slurm allocation of several nodes they are the "
+        "hosts, and srun takes the place of ssh; YOKE_LAUNCHER=none takes this node alone. "
         "The job's secret goes to the hosts over standard input. What ranks print has '[RANK] ' in front of each line. Rank 0 listens, "
         "until all have come, at the address where ssh reached its host, or at YOKE_ADDR and YOKE_PORT.\n"
         "\n"
@@ -351,7 +352,7 @@ static bool read_parts(const yk__cli *cli, uint32_t restarts, parts *p)
     p->here = each ? each : total / nodes;
     p->first = node * p->here;
     p->total = nodes * p->here;
-    if (nodes == 1 && yk__cli_typed(cli, "master-addr"))
+    if (nodes == 1 && yk__cli_typed(cli, "master-addr") && !yk__cli_text(cli, "hosts") && !yk__cli_text(cli, "hostfile"))
         say_launch("--master-addr changes nothing with one host: its ranks meet in its memory");
     return nodes == 1 || check_nodes(cli, p, restarts);
 }
@@ -473,7 +474,8 @@ static int launch_on_hosts(const yk__cli *cli, const yk__hosts *hosts, bool slur
 {
     const char *shell = yk__cli_text(cli, "ssh");
     yk__peer_config config = {.hosts = hosts, .devices = yk__cli_text(cli, "devices"), .slurm = slurm, .argv = cli->positional,
-                                    .shell = shell ? shell : yk__option_row_of(YK__OPTION_SSH)->preset};
+                              .shell = shell ? shell : yk__option_row_of(YK__OPTION_SSH)->preset,
+                              .address = yk__cli_text(cli, "master-addr"), .port = yk__cli_text(cli, "master-port")};
     yk_error err = YK_ERROR_INIT;
     launched job = {0, NULL, NULL};
     yk__signals signals;
@@ -538,26 +540,13 @@ static bool insert_precision(yk__cli *cli)
     return true;
 }
 
-/* This host's own name counts with a domain and without one. */
-static bool is_own_host(const char *name)
-{
-    static const char *const loops[] = {"localhost", "127.0.0.1", "::1"};
-    char own[256] = "";
-    size_t n;
-    for (int i = 0; i < 3; i++)
-        if (!strcmp(name, loops[i]))
-            return true;
-    if (gethostname(own, sizeof own - 1) || !*own)
-        return false;
-    n = strlen(own) < strlen(name) ? strlen(own) : strlen(name);
-    return !strncmp(own, name, n) && (!own[n] || own[n] == '.') && (!name[n] || name[n] == '.');
-}
-
 /* A list of this host alone, which no ssh has to reach, is the job of one host. srun binds the ranks of an allocation to its nodes. */
-static void take_own_host(const yk__cli *cli, yk__hosts *hosts, bool slurm, parts *p)
+static void take_own_host(const yk__cli *cli, yk__hosts *hosts, parts *p)
 {
-    if (hosts->count != 1 || slurm || !is_own_host(hosts->host[0].name) || yk__cli_text(cli, "ssh"))
+    if (hosts->count != 1 || !hosts->host[0].own)
         return;
+    if (yk__cli_typed(cli, "ssh"))
+        say_launch("--ssh changes nothing with this host alone");
     p->here = hosts->host[0].ranks;
     p->devices = hosts->host[0].devices;
     hosts->count = 0;
@@ -592,10 +581,10 @@ int yk__cmd_launch(int argc, char **argv)
     if (yk__launched() && yk__launch_fd() < 0)
         return yk__cli_usage(&command, "this process is a rank of another launcher's job already (yoke info): start the program itself, "
                              "or set YOKE_LAUNCHER=none");
-    if (find_hosts(&cli, &hosts, &slurm, &err))
+    if (find_hosts(&cli, &hosts, &slurm, &err) || (!slurm && yk__own_host_mark(&hosts, &err)))
         return yk__cli_usage(&command, "%s", err.text);
     const uint32_t count = hosts.count;
-    take_own_host(&cli, &hosts, slurm, &part);
+    take_own_host(&cli, &hosts, &part);
     code = hosts.count ? launch_on_hosts(&cli, &hosts, slurm, restarts) : launch_here(&cli, &part, restarts);
     hosts.count = count;
     yk__hosts_free(&hosts);

@@ -78,7 +78,7 @@
 #define TRAIN_REFUSED_OPTIONS                                                                                                 \
     TRAIN_REFUSED("fsdp-min-num-params|fsdp-transformer-layer-cls-to-wrap",                                                   \
                       "units are buckets of parameters (YOKE_BUCKET_BYTES): leave it out"),                                   \
-        TRAIN_REFUSED("ddp-backend",                                                                                          \
+        TRAIN_REFUSED("ddp-backend|xpu-backend",                                                                                          \
                       "ranks meet in shared memory, and over TCP between hosts; YOKE_TRANSPORT names another transport"),     \
         TRAIN_REFUSED("mp-parameters|tensor-model-parallel-size|pipeline-model-parallel-size|tensor-parallel-size|"          \
                       "pipeline-parallel-size|context-parallel-size|tp-size|pp-size|cp-size|sequence-parallel",              \
@@ -109,15 +109,14 @@
         TRAIN_REFUSED("prediction-loss-only", "--metrics loss computes nothing else"),                                        \
         TRAIN_REFUSED("include-inputs-for-metrics|include-for-metrics", "yoke predict writes a line for each row"),           \
         TRAIN_REFUSED("use-legacy-prediction-loop|past-index|tpu-metrics-debug", "there is nothing like it here"),      \
-        TRAIN_REFUSED("remove-unused-columns|label-names",                                                                    \
+        TRAIN_REFUSED("label-names",                                                                    \
                       "--data names the columns: csv:FILE,text=COLUMN,label=COLUMN"),                                         \
         TRAIN_REFUSED("length-column-name", "lengths are counted in tokens when the file is read: --group-by-length"),        \
-        TRAIN_REFUSED("log-level|log-level-replica|log-on-each-node", "YOKE_LOG=debug|info|warn sets it"),                    \
+        TRAIN_REFUSED("log-level|log-level-replica", "YOKE_LOG=debug|info|warn sets it"),                    \
         TRAIN_REFUSED("disable-tqdm", "progress goes to standard error, and --json leaves it out"),                           \
-        TRAIN_REFUSED("logging-nan-inf-filter|debug", "a gradient that is not finite ends the job"),                                \
-        TRAIN_REFUSED("skip-memory-metrics|include-tokens-per-second|include-num-input-tokens-seen",                          \
+        TRAIN_REFUSED("debug", "a gradient that is not finite ends the job"),                                \
+        TRAIN_REFUSED("include-tokens-per-second|include-num-input-tokens-seen",                          \
                       "the log has tokens_per_s, and its last line peak_bytes"),                                              \
-        TRAIN_REFUSED("save-safetensors", "there is no switch: weights are always saved as safetensors"),                     \
         TRAIN_REFUSED("save-on-each-node|save-only-model",                                                                    \
                       "rank 0 saves; a checkpoint is whole, --output-dir the model alone"),                                   \
         TRAIN_REFUSED("ignore-data-skip|restore-callback-states-from-checkpoint",                                             \

@@ -89,6 +89,12 @@
         {"sync-bn|sync-batchnorm", NULL, NULL, NULL, "the moments of all ranks' rows, as there are no other ones",               \
          "a batch norm has the moments of all ranks' rows"},                                                                 \
         {"ddp-broadcast-buffers|ddp-static-graph", NULL, NULL, NULL, NULL, "the ranks' steps are compared and planned as they are"}, \
+        {"save-safetensors", NULL, NULL, NULL, "model.safetensors, as weights have no other form", \
+         "weights are saved as model.safetensors"}, \
+        {"remove-unused-columns", NULL, NULL, NULL, NULL, "--data names the columns that are read"}, \
+        {"log-on-each-node", NULL, NULL, NULL, NULL, "rank 0 alone prints the log"}, \
+        {"logging-nan-inf-filter", NULL, NULL, NULL, NULL, "a gradient that is not finite ends the job"}, \
+        {"skip-memory-metrics", NULL, NULL, NULL, NULL, "the last line of --log has peak_bytes"}, \
         {"with-tracking", NULL, NULL, NULL, NULL, "--report-to chooses the reports, and --log their file"},                          \
         {"max-samples", "N", "max-train-samples", NULL, NULL, NULL},                                                             \
         {"shuffle", NULL, NULL, NULL, "shuffled rows, as there is no other order", "rows are shuffled for each epoch by --data-seed"}, \
