@@ -3,6 +3,7 @@
  * Questions to a plugin before its use: start-up, the number of its devices, and their capabilities. The answers are checked. A process
  * that waits for this one can see which plugin is being asked.
  */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -56,6 +57,17 @@ void yk__device_cap_memory(yk_device_caps *caps)
         return;
     caps->mem_total = limit < caps->mem_total ? limit : caps->mem_total;
     caps->mem_free = left < caps->mem_free ? left : caps->mem_free;
+}
+
+uint32_t yk__product_bits(const yk_device_caps *caps)
+{
+    return caps->product_bits ? (uint32_t)caps->product_bits : YK__F32_BITS;
+}
+
+double yk__product_loss(const yk_device_caps *caps)
+{
+    const uint32_t bits = yk__product_bits(caps);
+    return bits < YK__F32_BITS ? ldexp(1, 2 - (int)bits) : 0;
 }
 
 yk_status yk__plugin_caps(const yk__plugin *p, uint32_t i, yk_device_caps *c, yk_error *err)
