@@ -41,6 +41,7 @@ static int device_sm(CUdevice id, yk_status *s)
     return 10 * major + device_number(id, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, s);
 }
 
+#define TF32_BITS 11  /* of a significand, with the first one */
 #define MULTICAST 132 /* CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, which cuda.h has from 12.1 on */
 
 bool cuda_has_multicast(void)
@@ -85,6 +86,12 @@ static uint64_t memory_free_now(CUdevice id)
     return left;
 }
 
+static bool option_is(const char *key, const char *value)
+{
+    const char *given = cuda_option(key);
+    return given && !strcmp(given, value);
+}
+
 static yk_status caps_fill(CUdevice id, yk_device_caps *c)
 {
     yk_status s = YK_OK;
@@ -106,6 +113,7 @@ static yk_status caps_fill(CUdevice id, yk_device_caps *c)
     c->units = (uint32_t)device_number(id, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &s);
     c->store = KIT_STORE;
     c->compute = KIT_COMPUTE;
+    c->product_bits = option_is("TF32", "1") ? TF32_BITS : 0;
     return s;
 }
 
@@ -166,12 +174,6 @@ static yk_status context_open(yk_device *dev)
     if (s)
         cuda.context_release(dev->id);
     return s;
-}
-
-static bool option_is(const char *key, const char *value)
-{
-    const char *given = cuda_option(key);
-    return given && !strcmp(given, value);
 }
 
 /* Terms of a product by tensor cores that the plugin's own kernels use (plugins/kit/kernels/mma.kc); 0: none. */

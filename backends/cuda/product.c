@@ -104,7 +104,7 @@ static cublasStatus_t layout_make(const cuda_cublaslt *lt, const stored *s, int6
     return rc;
 }
 
-/* A small product saves no time by it; the start-up probe's is one, which a device that rounds would fail. */
+/* A small product saves no time by it. */
 static bool rounds_to_tf32(const yk_device *dev, const kit_product *k)
 {
     return dev->tf32 && k->a.dtype == YK_F32 && (double)k->batch * (double)k->rows * (double)k->cols * (double)k->terms >= TF32_FROM;

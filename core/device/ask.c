@@ -6,6 +6,7 @@
  * select.c, pluginlist.c and device_open.c ask, in the thread that opens or selects devices. A wrong answer is an error with the plugin's
  * name.
  */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -59,6 +60,17 @@ void yk__device_cap_memory(yk_device_caps *caps)
         return;
     caps->mem_total = limit < caps->mem_total ? limit : caps->mem_total;
     caps->mem_free = left < caps->mem_free ? left : caps->mem_free;
+}
+
+uint32_t yk__product_bits(const yk_device_caps *caps)
+{
+    return caps->product_bits ? (uint32_t)caps->product_bits : YK__F32_BITS;
+}
+
+double yk__product_loss(const yk_device_caps *caps)
+{
+    const uint32_t bits = yk__product_bits(caps);
+    return bits < YK__F32_BITS ? ldexp(1, 2 - (int)bits) : 0;
 }
 
 yk_status yk__plugin_caps(const yk__plugin *p, uint32_t i, yk_device_caps *c, yk_error *err)

@@ -80,6 +80,11 @@ const char *yk__plugin_message(void);
  * mem_total are cut to this process's share. */
 #define YK__DEVICES 4096u
 yk_status yk__plugin_devices(const yk__plugin *p, uint32_t *n, yk_error *err);
+/* Bits that products keep of operands in f32, 24 if the device says nothing; and the share of its absolute terms that a product may lose by
+ * that, 0 for 24 bits (yk_device_caps.product_bits). */
+#define YK__F32_BITS 24
+uint32_t yk__product_bits(const yk_device_caps *caps);
+double yk__product_loss(const yk_device_caps *caps);
 yk_status yk__plugin_caps(const yk__plugin *p, uint32_t i, yk_device_caps *caps, yk_error *err);
 /* Cuts the memory of a CPU device, which is the host's, to the limits of this process's control groups. */
 void yk__device_cap_memory(yk_device_caps *caps);

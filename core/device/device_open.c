@@ -32,6 +32,9 @@ static yk_status check_caps(const yk__device *dev, yk_error *err)
     if ((c->store & must) != must || !(c->compute & 1u << YK_F32))
         return yk__fail(err, YK_E_ABI, "%s: device %u lacks one of the mandatory types f32, i32, bool", dev->plugin->name,
                         dev->place.device);
+    if (c->product_bits && (c->product_bits < 8 || c->product_bits > YK__F32_BITS))
+        return yk__fail(err, YK_E_ABI, "%s: device %u says that products keep %llu bits of f32; expected 8 to 24, or 0 for each",
+                        dev->plugin->name, dev->place.device, (unsigned long long)c->product_bits);
     return YK_OK;
 }
 
@@ -124,8 +127,11 @@ yk_status yk__device_open(const yk__placement *place, yk__device **out, yk_error
         yk__device_close(dev);
         return err->status;
     }
-    yk__log(YK_LOG_INFO, "device", "%s:%u is %s (%s), %u units%s", dev->plugin->name, place->device, dev->caps.name,
-            dev->caps.isa, dev->caps.units,
+    char products[64] = "";
+    if (yk__product_bits(&dev->caps) < YK__F32_BITS)
+        snprintf(products, sizeof products, "; products keep %u of 24 bits of f32", yk__product_bits(&dev->caps));
+    yk__log(YK_LOG_INFO, "device", "%s:%u is %s (%s), %u units%s%s", dev->plugin->name, place->device, dev->caps.name,
+            dev->caps.isa, dev->caps.units, products,
             dev->caps.flags & YK_CAP_LONG_SUMS ? "" : "; a sum of n terms may lose n 2^-24 of them (no YK_CAP_LONG_SUMS)");
     *out = dev;
     return YK_OK;

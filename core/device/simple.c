@@ -306,6 +306,7 @@ yk_status yk__simple_new(const yk__graph *in, const yk__simple_how *how, uint32_
                          yk_error *err)
 {
     memset(s, 0, sizeof *s);
+    s->product_bits = how->product_bits;
     if (in->error.status)
         return *err = in->error, err->status;
     if (yk__graph_copy(in, &s->g, err))
@@ -377,7 +378,7 @@ int64_t yk__simple_gaps(const yk__simple *s, void *const *slot, uint32_t *where)
 yk_status yk__simple_eval(const yk__simple *s, void *const *slot, yk_error *err)
 {
     for (uint32_t i = 0; i < s->abi.n_node; i++)
-        if (yk__eval_node(&s->abi, i, slot, err))
+        if (yk__eval_node_rounded(&s->abi, i, slot, s->product_bits, err))
             return err->status;
     return YK_OK;
 }

@@ -20,6 +20,7 @@ typedef struct yk__simple_how {
     uint64_t gap;   /* bytes before and after every value in the arena and among the results */
     uint32_t arenas; /* slots of kind ARENA, used in turn; 0 means 1 */
     bool share;     /* a value's memory is reused after its last reader, and elementwise nodes work in place */
+    uint32_t product_bits; /* yk__simple_eval rounds operands of products to so many bits (yk_device_caps.product_bits); 0: it does not */
     bool widen;     /* stores float values of nodes as f64, so that the reference is unrounded */
 } yk__simple_how;
 
@@ -27,6 +28,7 @@ typedef struct yk__simple_how {
 typedef struct yk__simple {
     yk__graph g;
     yk_graph abi;    /* view of g for program_new and yk__eval_node */
+    uint32_t product_bits;
     uint32_t result; /* slot of the wanted values, each dense */
 } yk__simple;
 

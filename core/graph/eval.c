@@ -194,6 +194,7 @@ typedef struct storage {
     void *const *slot; /* eval_node: memory in the values' types */
     double **buf;      /* eval_graph: doubles by root value */
     double **local;    /* doubles by value in the body of a map, else NULL */
+    uint32_t product_bits; /* yk__eval_node_rounded */
 } storage;
 
 static int64_t element_offset(const yk_value *v, int64_t e)
@@ -325,6 +326,13 @@ static yk__eval_fn *const evals[YK_OP_COUNT] = {
 #undef X
 };
 
+static void operands_round(yk__eval *e, uint32_t bits)
+{
+    for (uint32_t i = 0; i < 2; i++)
+        for (int64_t k = 0, n = yk__value_count(e->x_value[i]); k < n && yk_dtype_bytes(e->x_value[i]->dtype) > 2; k++)
+            e->x[i][k] = bits_round(e->x[i][k], (int)bits - 1, -126);
+}
+
 static yk_status run_node(const storage *store, const yk_node *n, yk_error *err)
 {
     yk__eval_fn *eval = n->op < YK_OP_COUNT ? evals[n->op] : NULL;
@@ -332,6 +340,8 @@ static yk_status run_node(const storage *store, const yk_node *n, yk_error *err)
     yk_status st = gather_operands(store, n, &e, err);
     if (!st && !eval)
         st = yk__fail(err, YK_E_ARG, "evaluation: operation number %u is none", n->op);
+    if (!st && n->op == YK_OP_DOT && store->product_bits)
+        operands_round(&e, store->product_bits);
     if (!st)
         st = eval(&e);
     for (uint32_t i = 0; !st && i < n->n_out; i++) {
@@ -386,7 +396,12 @@ static yk_status run_any(const storage *store, const yk_node *n, yk_error *err)
 
 yk_status yk__eval_node(const yk_graph *g, uint32_t node, void *const *slot, yk_error *err)
 {
-    storage store = {.g = g, .slot = slot};
+    return yk__eval_node_rounded(g, node, slot, 0, err);
+}
+
+yk_status yk__eval_node_rounded(const yk_graph *g, uint32_t node, void *const *slot, uint32_t product_bits, yk_error *err)
+{
+    storage store = {.g = g, .slot = slot, .product_bits = product_bits};
     if (node >= g->n_node)
         return yk__fail(err, YK_E_ARG, "evaluation: there is no node %u: the graph has %u", node, g->n_node);
     return run_any(&store, &g->node[node], err);

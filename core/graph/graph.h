@@ -186,6 +186,8 @@ yk_status yk__graph_check(const yk_graph *g, yk_error *err);
 /* Runs one node in double precision on host memory and stores in the values' types (f64 slots are legal here): the reference
  * of all tests. slot[i]: address of slot i. Composites run by their own float64 code instead of their bodies. */
 yk_status yk__eval_node(const yk_graph *g, uint32_t node, void *const *slot, yk_error *err);
+/* The same, with operands of dot that are not of 16 bits rounded to so many bits; 0: not rounded. */
+yk_status yk__eval_node_rounded(const yk_graph *g, uint32_t node, void *const *slot, uint32_t product_bits, yk_error *err);
 /* Plans and runs a whole unplanned graph with every float value held in double. `leaf` has the buffers of the leaves' slots
  * by slot number, arrays of double / int32_t / uint8_t; out[i] gets the doubles of value want[i]. */
 yk_status yk__eval_graph(const yk__graph *g, void *const *leaf, uint32_t n_want, const yk__vid *want,

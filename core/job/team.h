@@ -9,6 +9,7 @@ typedef struct yk__team {
     yk__group *group;
     uint32_t rank, world;
     char (*name)[96];        /* device spec by rank */
+    uint32_t *product_bits;  /* by rank: yk__product_bits of its device */
     struct yk__share *share; /* share.h */
     yk__fixed parts;         /* of slices, yk_config.shard_parts; not fixed: by speed, and what fits */
 } yk__team;

@@ -39,7 +39,7 @@ extern "C" {
 #endif
 
 #define YK_ABI 2u         /* major version; the loader refuses any other */
-#define YK_ABI_MINOR 6u   /* additions to the major version so far */
+#define YK_ABI_MINOR 7u   /* additions to the major version so far */
 #define YK_MAX_DIMS 8     /* dimensions of a value */
 #define YK_NONE UINT32_MAX /* no slot, no value */
 
@@ -438,6 +438,12 @@ typedef struct yk_device_caps {
     /* The device's part of a batch is to have a multiple of so many rows, as any other number of rows is a program more to compile; at most
      * 65536. The host keeps to it where rows and memory allow; ranks without a quantum take the rest. 0 or 1: any number. Since minor 5. */
     uint64_t row_quantum;
+    /* Bits of the significand, the first one counted, that a product keeps of each operand in f32: 11 for TF32, 8 for one pass in bf16, 15
+     * for three passes. 0 or 24: each bit; fewer than 8 is an error. It speaks of dot, convolutions and attention. Rounding or cutting off
+     * changes an operand by less than 2^(1-bits) of it, and so a product of two by less than 2^(2-bits) of it, to the first order (the unit
+     * roundoff of Higham, Accuracy and Stability of Numerical Algorithms, 2.2, doubled for cutting off). The suite and the start-up probe
+     * allow that share of the absolute terms beside the errors of f32. Sums and elementwise operations stay in f32. Since minor 7. */
+    uint64_t product_bits;
 } yk_device_caps;
 
 /* Purpose of a buffer. Use and flags help to choose memory; contents are undefined when it is made. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Faults of broken.c, which includes this: capabilities that cannot be. CAPS is defined for these. */
-#if defined BREAK_VALUE_ALIGN || defined BREAK_BIND || defined BREAK_COMPILE_MS || defined BREAK_ROW_QUANTUM || defined BREAK_PINS || \
-    defined BREAK_CAPS_RESERVED || defined BREAK_MEM_FREE || defined BREAK_UNITS || defined BREAK_LEAK_DEVICE
+#if defined BREAK_VALUE_ALIGN || defined BREAK_BIND || defined BREAK_COMPILE_MS || defined BREAK_ROW_QUANTUM || \
+    defined BREAK_PRODUCT_BITS || defined BREAK_PINS || defined BREAK_CAPS_RESERVED || defined BREAK_MEM_FREE || \
+    defined BREAK_UNITS || defined BREAK_LEAK_DEVICE
 #define CAPS
 /* What it says of itself cannot be. */
 static yk_status bad_caps(uint32_t i, yk_device_caps *caps)
@@ -16,6 +17,8 @@ static yk_status bad_caps(uint32_t i, yk_device_caps *caps)
         caps->compile_ms = UINT64_MAX; /* "for ever" */
 #elif defined BREAK_ROW_QUANTUM
         caps->row_quantum = (uint64_t)-8;
+#elif defined BREAK_PRODUCT_BITS
+        caps->product_bits = 53;
 #elif defined BREAK_CAPS_RESERVED
         caps->reserved = 5;
 #elif defined BREAK_MEM_FREE

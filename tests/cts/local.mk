@@ -4,7 +4,7 @@ CTS_TESTS = tests/cts/template.sh tests/cts/guide.sh tests/cts/older.sh tests/ct
 	tests/cts/far.sh tests/cts/device.sh tests/cts/cuda.sh tests/cts/record.sh tests/cts/opencl.sh \
 	tests/cts/opencl_machines.sh tests/cts/rusticl.sh tests/cts/seals.sh tests/cts/transport.sh \
 	tests/cts/vulkan.sh tests/cts/vulkan_faults.sh tests/cts/same_card.sh tests/cts/pjrt.sh tests/cts/slow_compile.sh \
-	tests/cts/plugin_words.sh
+	tests/cts/plugin_words.sh tests/cts/products.sh
 check_LTLIBRARIES += tests/cts/transport_loopback.la
 tests_cts_transport_loopback_la_SOURCES = tests/cts/broken_transport.c tests/support/loopback.c $(TRANSPORT_BASE) $(TRANSPORT_CORE)
 tests_cts_transport_loopback_la_CFLAGS = $(AM_CFLAGS)

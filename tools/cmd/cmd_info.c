@@ -153,6 +153,8 @@ static void print_plugin(const yk__plugin_info *p)
         printf("    %s:%u  %s%s%s, %u units, %.1f GiB, computes in ", p->name, i, c.name, c.isa[0] ? ", " : "", c.isa, c.units,
                (double)c.mem_total / 1073741824.0);
         print_dtypes(c.compute, " ", "");
+        if (yk__product_bits(&c) < YK__F32_BITS)
+            printf(" (products of f32 keep %u of 24 bits)", yk__product_bits(&c));
         printf("%s\n", is_second_processor(&c) ? " on the host's cores" : "");
     }
 }
@@ -245,7 +247,7 @@ static void print_device_json(const yk__plugin_info *p, uint32_t i)
     printf(", \"units\": %u, \"mem_total\": %llu, \"mem_free\": %llu, \"compute\": [", c.units, (unsigned long long)c.mem_total,
            (unsigned long long)c.mem_free);
     print_dtypes(c.compute, ", ", "\"");
-    printf("]}");
+    printf("], \"product_bits\": %u}", yk__product_bits(&c));
 }
 
 /* Without the braces. */

@@ -199,6 +199,8 @@ static void check_caps(cts *c, const yk_plugin *t)
         cts_fail(c, "compile_ms %llu is more than 4320000, 72 minutes", (unsigned long long)k.compile_ms);
     else if (k.row_quantum > 65536)
         cts_fail(c, "row_quantum %llu is more than 65536", (unsigned long long)k.row_quantum);
+    else if (k.product_bits && (k.product_bits < 8 || k.product_bits > YK__F32_BITS))
+        cts_fail(c, "product_bits %llu is neither 0 nor 8 to 24", (unsigned long long)k.product_bits);
     else if (t->device_caps(99999, &k) == YK_OK)
         cts_fail(c, "device 99999 has capabilities");
     else if ((k.flags & YK_CAP_WRAP) && !t->buffer_wrap)

@@ -146,6 +146,7 @@ typedef struct cts_check {
     bool any_zero;    /* CTS_EXACT: +0 and -0 are alike, as max and min may give either; else a zero has the reference's sign */
     uint32_t claims;  /* bits that claims() must return besides 1 */
     uint32_t align;   /* the device's caps.value_align */
+    uint32_t product_bits; /* the device's, 24 for whole operands */
     uint64_t seed;
     bool inlined;     /* run the bodies of claimed composites too */
     bool body_noise;  /* CTS_NOISE: rounding error of the bodies, even if composites run */
@@ -167,10 +168,20 @@ void cts_shrink(cts *c, const cts_check *k, uint32_t number);
 bool cts_accumulate(cts_check *k);
 /* True if the device claims every composite of a check's graph. */
 bool cts_claimed(cts *c, cts_check *k, yk_error *err);
-/* Compares one value's elements; false with a failure reported. */
-bool cts_compare(cts *c, const cts_check *k, uint32_t which, const yk_value *got_v, const void *got, const yk_value *ref_v,
-                 const void *ref, const void *aux);
+/* One value's elements by the reference; the last two have the types of their own plans. */
+typedef struct cts_reference {
+    const yk_value *v;
+    const void *at;
+    const void *aux;     /* on absolute values (CTS_ABSSUM), or rounded at each node (CTS_NOISE); else NULL */
+    const void *shorter; /* with shorter operands of products (cts_product_loss); NULL without */
+} cts_reference;
 
+/* Compares one value's elements; false with a failure reported. */
+bool cts_compare(cts *c, const cts_check *k, uint32_t which, const yk_value *got_v, const void *got, const cts_reference *ref);
+
+/* The share of its absolute terms that a product of the check's graph may lose beside the errors of f32 (yk_device_caps.product_bits);
+ * 0 for a graph in which no operands of f32 are multiplied and added up, and on a device that keeps them whole. */
+double cts_product_loss(const cts_check *k);
 /* Half the distance of the type's numbers from |x| on. */
 double cts_half_ulp(double x, uint32_t dtype);
 /* True if got is a number of [low, high], rounded to the type: to nearest, ties to even. */

@@ -25,6 +25,7 @@ void cts_check_init(cts_check *k, const cts *c)
     yk__graph_init(&k->g);
     k->seed = c->seed;
     k->align = c->dev->caps.value_align;
+    k->product_bits = yk__product_bits(&c->dev->caps);
     k->n = 1;
     k->tol = CTS_EXACT;
 }
@@ -95,9 +96,43 @@ static double one_rounding(double ref, uint32_t dtype)
     return (dtype == YK_F32 ? half * fabs(ref) * (1 + 0x1p-8) : 0) + least;
 }
 
+static bool node_multiplies(const yk__graph *g, const yk_node *n)
+{
+    const yk__op_info *info = yk__op_info_of(n->op);
+    bool any = false;
+    for (uint32_t i = 0; info && info->prec == YK_PREC_LOWP && i < 2 && i < n->n_in; i++)
+        any = any || g->value[g->index[n->in + i]].dtype == YK_F32;
+    return any;
+}
+
+double cts_product_loss(const cts_check *k)
+{
+    bool any = false;
+    for (size_t i = 0; i < k->g.n_node; i++)
+        any = any || node_multiplies(&k->g, &k->g.node[i]);
+    for (size_t i = 0; i < k->g.n_body; i++)
+        any = any || node_multiplies(&k->g, &k->g.body[i]);
+    return any ? yk__product_loss(&(yk_device_caps){.product_bits = k->product_bits}) : 0;
+}
+
+/* Of one output: its largest element, the effects of stores and of shorter operands of products, and the loss of one product. */
 typedef struct scale {
-    double most, noise;
+    double most, noise, shorter, loss;
 } scale;
+
+/* What products of shorter operands add to the allowed error. `shorter` is the effect of rounding to nearest, as the reference does it:
+ * a device that cuts off has twice as much, and of one sign. */
+static double product_error(const cts_check *k, double ref, double abs_sum, const scale *s)
+{
+    switch (k->tol) {
+    case CTS_ABSSUM:
+        return s->loss * abs_sum;
+    case CTS_SHARE:
+        return s->loss * fabs(ref);
+    default:
+        return s->loss > 0 ? 8 * s->shorter + 4 * s->loss * s->most : 0;
+    }
+}
 
 /* By how much the number before its rounding to 16 bits may differ from the reference, or the result of f32. */
 static double error_allowed(const cts_check *k, double ref, uint32_t dtype, double abs_sum, const scale *s)
@@ -135,22 +170,34 @@ static bool element_matches(const cts_check *k, uint32_t dtype, double got, doub
     return fabs(got - ref) <= may;
 }
 
-bool cts_compare(cts *c, const cts_check *k, uint32_t which, const yk_value *got_v, const void *got, const yk_value *ref_v,
-                 const void *ref, const void *aux)
+static scale scale_of(const cts_check *k, const yk_value *got_v, const cts_reference *ref)
 {
-    scale s = {finite_max(ref, ref_v), k->tol == CTS_NOISE ? rounding_noise(ref_v, ref, aux, got_v->dtype) : 0};
-    char shape[120];
+    scale s = {.most = finite_max(ref->at, ref->v), .loss = cts_product_loss(k)};
     s.most = s.most > k->least ? s.most : k->least;
+    if (k->tol == CTS_NOISE)
+        s.noise = rounding_noise(ref->v, ref->at, ref->aux, got_v->dtype);
+    if (ref->shorter)
+        s.shorter = rounding_noise(ref->v, ref->at, ref->shorter, ref->v->dtype);
+    return s;
+}
+
+bool cts_compare(cts *c, const cts_check *k, uint32_t which, const yk_value *got_v, const void *got, const cts_reference *ref)
+{
+    const scale s = scale_of(k, got_v, ref);
+    char shape[120], bits[80] = "";
+    if (s.loss > 0)
+        snprintf(bits, sizeof bits, "; it says that products keep %u bits (product_bits)", k->product_bits);
     for (int64_t i = 0, n = yk__value_count(got_v); i < n; i++) {
-        double x = yk__element(got, got_v->dtype, (uint64_t)i), y = yk__element(ref, ref_v->dtype, (uint64_t)i);
-        double a = k->tol == CTS_ABSSUM ? fabs(yk__element(aux, ref_v->dtype, (uint64_t)i)) : 0, may;
+        double x = yk__element(got, got_v->dtype, (uint64_t)i), y = yk__element(ref->at, ref->v->dtype, (uint64_t)i);
+        double a = k->tol == CTS_ABSSUM ? fabs(yk__element(ref->aux, ref->v->dtype, (uint64_t)i)) : 0, may = 0;
         y = value_target(k, y, got_v->dtype);
-        may = yk__dtype_is_float(got_v->dtype) ? error_allowed(k, y, got_v->dtype, a, &s) : 0;
+        if (yk__dtype_is_float(got_v->dtype))
+            may = error_allowed(k, y, got_v->dtype, a, &s) + product_error(k, y, a, &s);
         if (element_matches(k, got_v->dtype, x, y, may))
             continue;
-        cts_fail(c, "output %u %s element %lld is %.9g, expected %.9g, allowed error %.3g%s%s%s", which,
+        cts_fail(c, "output %u %s element %lld is %.9g, expected %.9g, allowed error %.3g%s%s%s%s", which,
                  yk__value_shape_text(got_v, shape, sizeof shape), (long long)i, x, y, may,
-                 k->arenas ? "; the program has two arenas (YK_SLOT_ARENA)" : "", k->advice ? "; " : "", k->advice ? k->advice : "");
+                 k->arenas ? "; the program has two arenas (YK_SLOT_ARENA)" : "", bits, k->advice ? "; " : "", k->advice ? k->advice : "");
         return false;
     }
     return true;
@@ -188,16 +235,34 @@ static void side_drop(side *x)
     yk__simple_free(&x->s);
 }
 
-static bool side_reference(cts *c, const cts_check *k, side *x, bool widen, bool absolute)
+static bool side_reference(cts *c, const cts_check *k, side *x, const yk__simple_how *how, bool absolute)
 {
-    /* CTS_NOISE rounds at every node that the device runs, or at every node of the bodies */
-    const bool bodies = k->inlined || k->body_noise;
-    yk__simple_how how = {.widen = widen, .claims = bodies && k->tol == CTS_NOISE && !widen ? no_claims : NULL};
     yk_error err = YK_ERROR_INIT;
-    if (!side_plan(c, k, &how, x, absolute))
+    if (!side_plan(c, k, how, x, absolute))
         return false;
     yk__simple_eval(&x->s, x->slot, &err);
     return cts_error(c, &err);
+}
+
+/* The references of a check: exact, for a tolerance that depends on the data (aux), and with shorter operands of products. */
+typedef struct references {
+    side exact, aux, shorter;
+} references;
+
+static bool references_make(cts *c, const cts_check *k, references *r)
+{
+    /* CTS_NOISE rounds at every node that the device runs, or at every node of the bodies */
+    const bool bodies = k->inlined || k->body_noise;
+    const yk__simple_how exact = {.widen = true}, rounded = {.claims = bodies ? no_claims : NULL};
+    const yk__simple_how shorter = {.widen = true, .claims = no_claims, .product_bits = k->product_bits};
+    bool ready = side_reference(c, k, &r->exact, &exact, false);
+    if (ready && k->tol == CTS_ABSSUM)
+        ready = side_reference(c, k, &r->aux, &exact, true);
+    if (ready && k->tol == CTS_NOISE)
+        ready = side_reference(c, k, &r->aux, &rounded, false);
+    if (ready && k->tol != CTS_ABSSUM && k->tol != CTS_SHARE && cts_product_loss(k) > 0)
+        ready = side_reference(c, k, &r->shorter, &shorter, false);
+    return ready;
 }
 
 static bool value_written(const yk__simple *s, uint32_t v)
@@ -266,34 +331,36 @@ static bool on_device(cts *c, const cts_check *k, side *got)
     return false;
 }
 
-static void compare_all(cts *c, const cts_check *k, const side *got, const side *ref, const side *aux)
+static const void *side_value(const side *x, uint32_t v)
+{
+    return x->planned ? (uint8_t *)x->slot[x->s.abi.value[v].slot] + x->s.abi.value[v].offset : NULL;
+}
+
+static void compare_all(cts *c, const cts_check *k, const side *got, const references *r)
 {
     for (uint32_t i = 0; i < k->n_want; i++) {
-        const yk_value *a = &got->s.abi.value[k->want[i]], *b = &ref->s.abi.value[k->want[i]];
-        const yk_value *x = aux->planned ? &aux->s.abi.value[k->want[i]] : NULL;
-        if (!cts_compare(c, k, i, a, (uint8_t *)got->slot[a->slot] + a->offset, b, (uint8_t *)ref->slot[b->slot] + b->offset,
-                         x ? (uint8_t *)aux->slot[x->slot] + x->offset : NULL))
+        const uint32_t v = k->want[i];
+        const cts_reference ref = {&r->exact.s.abi.value[v], side_value(&r->exact, v), side_value(&r->aux, v), side_value(&r->shorter, v)};
+        if (!cts_compare(c, k, i, &got->s.abi.value[v], side_value(got, v), &ref))
             return;
     }
 }
 
 bool cts_check_run(cts *c, cts_check *k)
 {
-    side got = {.planned = false}, ref = {.planned = false}, aux = {.planned = false};
-    bool ready = side_reference(c, k, &ref, true, false);
+    side got = {.planned = false};
+    references r = {.exact = {.planned = false}};
+    const bool ready = references_make(c, k, &r);
     cts_held_to(c, k->tol);
-    if (ready && k->tol == CTS_ABSSUM)
-        ready = side_reference(c, k, &aux, true, true);
-    if (ready && k->tol == CTS_NOISE)
-        ready = side_reference(c, k, &aux, false, false);
     if (ready && on_device(c, k, &got)) {
-        compare_all(c, k, &got, &ref, &aux);
+        compare_all(c, k, &got, &r);
         if (gaps_untouched(c, &got))
             inputs_untouched(c, k, &got);
     }
     cts_pass(c);
-    side_drop(&aux);
-    side_drop(&ref);
+    side_drop(&r.shorter);
+    side_drop(&r.aux);
+    side_drop(&r.exact);
     side_drop(&got);
     return ready;
 }

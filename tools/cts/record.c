@@ -167,6 +167,11 @@ static void device_say(cts *c, const yk__plugin *p)
     if (yk__plugin_caps(p, c->device, &caps, &err))
         return;
     about_say(c, "device", caps.name);
+    if (yk__product_bits(&caps) < YK__F32_BITS) {
+        char bits[16];
+        snprintf(bits, sizeof bits, "%u", yk__product_bits(&caps));
+        about_say(c, "product_bits", bits);
+    }
     if (!(caps.flags & (YK_CAP_CPU | YK_CAP_CORES))) /* the host's cores have the instructions that the host has */
         architecture_say(c, caps.isa);
 }

@@ -207,6 +207,7 @@ typedef struct rank_info {
     uint64_t memory, limit, free; /* bytes; limit: the user's, or 0; free: of the device, 0 if unknown */
     uint64_t quantum;             /* of rows; 0 for any number */
     uint32_t units, precision, forced, cpu;
+    uint32_t product_bits; /* yk__product_bits */
     uint32_t on_host; /* its memory is the host's */
     uint32_t inference;
     uint32_t offload, has_memory; /* the job's setting, yk__offload; this rank's device has memory of its own */
@@ -341,6 +342,7 @@ static yk_status exchange_infos(yk_job *job, bool capped, yk_error *err)
     own.limit = job->config.memory_limit;
     own.free = caps->mem_free;
     own.quantum = caps->row_quantum;
+    own.product_bits = yk__product_bits(caps);
     own.cpu = caps->flags & YK_CAP_CPU;
     own.on_host = own.cpu && caps->flags & YK_CAP_HOST_VISIBLE;
     yk__placement_text(&job->device->place, own.name, sizeof own.name);
@@ -349,13 +351,16 @@ static yk_status exchange_infos(yk_job *job, bool capped, yk_error *err)
     snprintf(own.isa, sizeof own.isa, "%s", caps->isa);
     rank_info *all = yk__calloc(job->team.world, sizeof *all);
     job->team.name = yk__calloc(job->team.world, sizeof *job->team.name);
-    if (!all || !job->team.name)
+    job->team.product_bits = yk__calloc(job->team.world, sizeof *job->team.product_bits);
+    if (!all || !job->team.name || !job->team.product_bits)
         yk__fail_mem(err, job->team.world * sizeof *all, "the table of ranks");
     if (!err->status && !yk__group_all_gather(job->team.group, &own, sizeof own, all, err)) {
         note_one_copy(job, all);
         note_no_whole(job);
-        for (uint32_t r = 0; r < job->team.world; r++)
+        for (uint32_t r = 0; r < job->team.world; r++) {
             memcpy(job->team.name[r], all[r].name, sizeof all[r].name);
+            job->team.product_bits[r] = all[r].product_bits;
+        }
         if (job->team.rank == 0 && !job->config.quiet)
             print_table(job, all);
         if (!compare_fixed(job, all, 0, err) && !compare_fixed(job, all, 1, err) && !compare_inference(job, all, err) &&
@@ -491,6 +496,7 @@ static void free_tables(yk_job *job)
     yk__free(job->param);
     yk__free(job->data);
     yk__free(job->team.name);
+    yk__free(job->team.product_bits);
     yk__free(job->precision_list);
     yk__free(job->scratch);
     yk__free(job->gathered.data);

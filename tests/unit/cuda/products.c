@@ -383,8 +383,23 @@ static double product_of_fine_numbers(const char *tf32, int64_t side)
     return c;
 }
 
+/* What the card says that its products keep of f32. */
+static uint64_t bits_said(const char *tf32)
+{
+    yk_device_caps caps = {.size = sizeof caps};
+    plugin_host_option("TF32", tf32);
+    ck_assert_int_eq(device_start(), YK_OK);
+    ck_assert_int_eq(plugin->device_caps(0, &caps), YK_OK);
+    device_stop();
+    plugin_host_option("TF32", NULL);
+    return caps.product_bits;
+}
+
 START_TEST(operands_are_rounded_to_tf32_on_request_only)
 {
+    ck_assert_uint_eq(bits_said(NULL), 0);
+    ck_assert_uint_eq(bits_said("0"), 0);
+    ck_assert_uint_eq(bits_said("1"), 11);
     ck_assert_double_eq(product_of_fine_numbers(NULL, SIDE), 1 + 0x1p-12);
     ck_assert_double_eq(product_of_fine_numbers("0", SIDE), 1 + 0x1p-12);
     ck_assert_double_eq(product_of_fine_numbers("1", SIDE), 1);
