@@ -111,6 +111,7 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
         e->params.bucket_bytes = c->bucket_bytes;
     if (c->offloads && yk__host_open(&e->host, &e->params, c->host, err))
         return engine_drop(e, err);
+    e->params.state_home = yk__state_home_choose(&e->params);
     yk__params_choose_way(&e->params);
     e->exec = (yk__exec){.queue = &e->queue, .exchange = &e->exchange, .params = &e->params, .first_action = c->action,
                          .cache_bytes = c->cache_bytes, .cache_most = c->cache_most ? c->cache_most : PLANS, .runs = 1};

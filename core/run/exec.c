@@ -41,10 +41,13 @@ static void bind_param(const yk__exec *exec, yk__prog *p, uint32_t segment, uint
 
 static void bind_state(const yk__params *v, yk__prog *p, uint32_t i, uint32_t key)
 {
+    yk__bound bound = {0};
     if (key & YK__KEY_BUCKET)
-        p->slot[i] = v->bucket[key & 0xffffffu].moment[(key & ~YK__KEY_BUCKET) >> 24];
+        bound = v->state_home->bind(v, &v->bucket[key & 0xffffffu], (key & ~YK__KEY_BUCKET) >> 24);
     else
-        p->slot[i] = v->state[key].buffer;
+        bound.buffer = v->state[key].buffer;
+    p->slot[i] = bound.buffer;
+    p->slot_offset[i] = bound.offset;
 }
 
 /* A lane of the run, sums of this rank's slice, or the bucket's own memory. */

@@ -56,19 +56,18 @@ static yk_status agree_on(yk__engine *e, const yk__roles *roles, yk_error *err)
 
 /* Moves one moment of a bucket from its old owners to its new ones; elements whose owner stays are kept. all: scratch, as long as the
  * bucket. */
-static yk_status move_moment(yk__params *p, yk__bucket *b, const yk__bucket *was, uint32_t k, float *all, yk_error *err)
+static yk_status move_moment(yk__params *p, yk__bucket *b, yk__bucket *was, uint32_t k, float *all, yk_error *err)
 {
-    const uint64_t had = (was->end - was->begin) * sizeof *all, has = (b->end - b->begin) * sizeof *all;
-    if (yk__queue_read(p->updates, b->moment[k], 0, all + was->begin, had, err) ||
+    if (yk__moment_read(p, was, k, (yk__range){was->begin, was->end}, all + was->begin, err) ||
         yk__exchange_move(p->exchange, &was->layout.slice, &b->layout.slice, all, err))
         return err->status;
-    yk__queue_unbuffer(p->updates, &b->moment[k], had, YK__STATE_BYTES);
-    if (has && yk__queue_buffer(p->updates, has, &b->moment[k], YK__STATE_BYTES, err))
-        return err->status;
-    return yk__queue_write(p->updates, b->moment[k], 0, all + b->begin, has, err);
+    p->state_home->drop(p, was, k);
+    b->moment[k] = NULL;
+    return p->state_home->make(p, b, k, err) ? err->status
+                                             : yk__moment_write(p, b, k, (yk__range){b->begin, b->end}, all + b->begin, err);
 }
 
-static yk_status move_moments(yk__params *p, yk__bucket *b, const yk__bucket *was, yk_error *err)
+static yk_status move_moments(yk__params *p, yk__bucket *b, yk__bucket *was, yk_error *err)
 {
     float *all = yk__malloc(b->layout.n * sizeof *all);
     if (!all)

@@ -21,7 +21,7 @@ static yk_status free_arena_for_moments(yk__updater *u, yk_error *err)
     uint64_t need = 0;
     for (uint32_t i = 0; i < p->n_bucket; i++)
         need += (p->bucket[i].end - p->bucket[i].begin) * sizeof(float) * p->n_moment;
-    if (yk__params_offload(p) || !yk__queue_most(exec->queue) || exec->queue->held + need <= yk__queue_most(exec->queue))
+    if (!p->state_home->on_device || !yk__queue_most(exec->queue) || exec->queue->held + need <= yk__queue_most(exec->queue))
         return YK_OK;
     if (yk__queue_idle(exec->queue, err))
         return err->status;
@@ -34,7 +34,7 @@ yk_status yk__updater_begin(yk__updater *u, const yk__opt_layout *layout, yk_err
 {
     if (yk__optim_set_layout(&u->optim, layout, err) || free_arena_for_moments(u, err) || yk__params_make_moments(u->params, err))
         return err->status;
-    return u->params->n_moment ? yk__fill_zero(u->optim.exec, true, err) : YK_OK;
+    return u->params->n_moment ? u->params->state_home->clear(u->optim.exec, err) : YK_OK;
 }
 
 void yk__updater_free(yk__updater *u)
@@ -120,7 +120,7 @@ static yk_status step_slices(yk__updater *u, const yk__update *update, double fa
         return err->status; /* the device reads the block no more, in which the host now writes */
     if (yk__far_withdraw(u->params, err))
         return err->status;
-    return yk__prog_run(u->optim.exec, u->optim.step_prog, (yk__inputs){1, &input, &bytes}, err);
+    return u->params->state_home->step(&u->optim, (yk__inputs){1, &input, &bytes}, err);
 }
 
 static yk_status publish_values(yk__updater *u, yk_error *err)

@@ -68,7 +68,7 @@ static yk__capacity capacity_own(const yk__params *p)
         sliced += p->bucket[i].trained && home->kind == YK__HOME_SLICE ? p->bucket[i].layout.n : 0;
         copies += home->pulled ? 0 : p->bucket[i].layout.n * yk_dtype_bytes(p->precision);
     }
-    capacity.each = yk__params_offload(p) ? 0 : (moments + p->scatters) * sizeof(float);
+    capacity.each = ((p->state_home->on_device ? moments : 0) + (p->scatters && !yk__params_offload(p))) * sizeof(float);
     capacity.each += (sliced * sizeof(float) + p->n_trained - 1) / p->n_trained;
     capacity.first = capacity.least + lane_bytes(p, true) + (p->scatters ? lane_bytes(p, false) : 0);
     capacity.first += p->precision == YK_F32 ? 0 : copies;

@@ -290,7 +290,6 @@ void yk__params_drop_layout(yk__params *p)
         yk__far_withdraw(p, &ignored);
     for (uint32_t i = 0; i < p->n_all_bucket; i++) {
         yk__bucket *b = &p->bucket[i];
-        const uint64_t own = (b->end - b->begin) * sizeof(float);
         yk__exchange_drop(&b->request);
         yk__free(b->rest);
         yk__home_leave(p, b);
@@ -302,10 +301,11 @@ void yk__params_drop_layout(yk__params *p)
         else
             yk__queue_unbuffer(p->queue, &b->grad, yk__bucket_bytes(b), YK__GRAD_BYTES);
         for (uint32_t k = 0; k < YK__MOMENTS; k++)
-            yk__queue_unbuffer(p->updates, &b->moment[k], own, YK__STATE_BYTES);
+            p->state_home->drop(p, b, k);
         yk__slices_free(&b->layout.slice);
         yk__slices_free(&b->summed);
     }
+    p->state_home->close(p);
     yk__queue_unpin(p->queue, &p->grad_pin);
     yk__queue_unpin(p->queue, &p->value_pin);
     yk__exchange_release(p->exchange);
@@ -328,11 +328,12 @@ uint64_t yk__params_slice_bytes(const yk__params *p)
 
 yk_status yk__params_make_moments(yk__params *p, yk_error *err)
 {
+    if (p->state_home->open(p, err))
+        return err->status;
     for (uint32_t i = 0; i < p->n_bucket; i++) {
         yk__bucket *b = &p->bucket[i];
-        const uint64_t bytes = (b->end - b->begin) * sizeof(float);
-        for (uint32_t k = 0; k < p->n_moment && bytes; k++)
-            if (yk__queue_buffer(p->updates, bytes, &b->moment[k], YK__STATE_BYTES, err))
+        for (uint32_t k = 0; k < p->n_moment; k++)
+            if (p->state_home->make(p, b, k, err))
                 return err->status;
     }
     return YK_OK;

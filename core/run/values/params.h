@@ -22,6 +22,7 @@
 #include "core/run/values/copies.h"
 #include "core/run/values/far_slices.h"
 #include "core/run/values/slice_sums.h"
+#include "core/run/values/state_home.h"
 #include "core/run/way.h"
 
 #define YK__MOMENTS 3
@@ -55,7 +56,7 @@ typedef struct yk__bucket {
     float *own;          /* far slices: this rank's slice, which other ranks pull; or all of a frozen bucket on the host; else NULL */
     yk_pin *own_pin;     /* for that memory, on a device that copies it */
     uint64_t shared_at; /* elements of the trained buckets before it: its begin in the blocks for exchanges */
-    yk_buffer *grad, *moment[YK__MOMENTS]; /* grad: of the whole bucket, or of this rank's slice (yk__grad_at) */
+    yk_buffer *grad, *moment[YK__MOMENTS]; /* grad: of the whole bucket, or of this rank's slice (yk__grad_at); moment: state_home's */
     float *sum;          /* gradients in slices: the window's sums of this rank's slice; else NULL */
     yk_pin *sum_pin;     /* of that memory, on a device that copies it */
     yk__piece *piece;    /* and the pieces that are summed at once */
@@ -96,6 +97,7 @@ typedef struct yk__params {
     yk__way way;                    /* the columns that this rank follows; chosen anew when roles change */
     const yk__way *first_way;       /* a row before the table's; NULL for none */
     const yk__home *first_home;     /* the same of homes */
+    const yk__state_home *state_home; /* holds the moments; set with the engine */
     uint64_t bucket_bytes;
     uint32_t gap;                   /* elements: parameters begin at multiples; 0: not agreed yet */
     uint64_t most;                  /* elements of a bucket of several parameters that every rank's device takes as one buffer */
@@ -154,7 +156,7 @@ uint64_t yk__params_slice_bytes(const yk__params *p); /* of values that lie in s
 /* Makes moments of this rank's slices, with undefined contents. */
 yk_status yk__params_make_moments(yk__params *p, yk_error *err);
 
-/* The host updates this rank's slices: its own device holds no moments of them. */
+/* The host updates this rank's slices. */
 static inline bool yk__params_offload(const yk__params *p)
 {
     return p->updates != p->queue;

@@ -10,7 +10,7 @@
 
 #include "core/run/engine.h"
 
-/* Reads this rank's part of a parameter, by the slices, and sets the other elements to zero. */
+/* Reads this rank's part of a parameter's sums, by the slices, and sets the other elements to zero. */
 static yk_status own_part(yk__engine *e, yk_buffer *b, const yk__slices *s, uint64_t base, const yk__param *q, float *data,
                           yk_error *err)
 {
@@ -83,13 +83,14 @@ yk_status yk__engine_moment_read(yk__engine *e, uint32_t kind, uint32_t number, 
 {
     const yk__param *q;
     const yk__bucket *p;
+    yk__range own;
     if (check_moment(e, kind, number, err))
         return err->status;
     q = &e->params.param[number];
     p = &e->params.bucket[q->bucket];
-    if (yk__exchange_updates_all(&e->exchange))
-        return yk__queue_read(e->params.updates, p->moment[kind], q->at * sizeof *data, data, q->n * sizeof *data, err);
-    if (own_part(e, p->moment[kind], &p->layout.slice, p->begin, q, data, err))
+    own = yk__range_meet(q->at, q->n, p->begin, p->end);
+    memset(data, 0, q->n * sizeof *data);
+    if (yk__moment_read(&e->params, p, kind, own, data + (own.from - q->at), err) || yk__exchange_updates_all(&e->exchange))
         return err->status;
     return yk__exchange_spread(&e->exchange, &p->layout.slice, q->at, q->n, data, err);
 }
@@ -104,8 +105,5 @@ yk_status yk__engine_moment_write(yk__engine *e, uint32_t kind, uint32_t number,
     q = &e->params.param[number];
     p = &e->params.bucket[q->bucket];
     own = yk__range_meet(q->at, q->n, p->begin, p->end);
-    if (own.from == own.to)
-        return YK_OK;
-    return yk__queue_write(e->params.updates, p->moment[kind], (own.from - p->begin) * sizeof *data, data + (own.from - q->at),
-                           (own.to - own.from) * sizeof *data, err);
+    return yk__moment_write(&e->params, p, kind, own, data + (own.from - q->at), err);
 }

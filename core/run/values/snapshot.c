@@ -103,13 +103,12 @@ static yk_status get_slices(const yk__snapshot *snapshot, int copy, uint32_t buc
 {
     const yk__params *p = snapshot->params;
     const yk__bucket *b = &p->bucket[bucket];
-    const uint64_t bytes = (b->end - b->begin) * sizeof(float);
-    if (!bytes)
+    if (b->begin == b->end)
         return YK_OK;
     if (yk__params_get(p, b, (yk__range){b->begin, b->end}, value_of(snapshot, copy, bucket) + b->begin, err))
         return err->status;
     for (uint32_t k = 0; k < p->n_moment; k++)
-        if (yk__queue_get(p->updates, b->moment[k], 0, moment_of(snapshot, copy, k, b) + b->begin, bytes, err))
+        if (p->state_home->get(p, b, k, (yk__range){b->begin, b->end}, moment_of(snapshot, copy, k, b) + b->begin, err))
             return err->status;
     return YK_OK;
 }

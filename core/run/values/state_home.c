@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of homes of moments; see state_home.h. */
+#include "core/run/values/state_home.h"
+
+#include "core/run/update_programs.h"
+
+/* ---- Buffers of the device that updates: this rank's own, or the host's if the rank offloads ---- */
+
+static uint64_t slice_bytes(const yk__bucket *b)
+{
+    return (b->end - b->begin) * sizeof(float);
+}
+
+static bool device_fits(const yk__params *p)
+{
+    return !yk__params_offload(p);
+}
+
+static bool host_fits(const yk__params *p)
+{
+    return yk__params_offload(p);
+}
+
+static yk_status buffers_open(yk__params *p, yk_error *err)
+{
+    (void)p;
+    return err->status;
+}
+
+static void buffers_close(yk__params *p)
+{
+    (void)p;
+}
+
+static yk_status buffer_make(yk__params *p, yk__bucket *b, uint32_t k, yk_error *err)
+{
+    return slice_bytes(b) ? yk__queue_buffer(p->updates, slice_bytes(b), &b->moment[k], YK__STATE_BYTES, err) : YK_OK;
+}
+
+static void buffer_drop(yk__params *p, yk__bucket *b, uint32_t k)
+{
+    yk__queue_unbuffer(p->updates, &b->moment[k], slice_bytes(b), YK__STATE_BYTES);
+}
+
+static yk__bound buffer_bind(const yk__params *p, const yk__bucket *b, uint32_t k)
+{
+    (void)p;
+    return (yk__bound){b->moment[k], 0};
+}
+
+static yk_status buffer_get(const yk__params *p, const yk__bucket *b, uint32_t k, yk__range range, float *dst, yk_error *err)
+{
+    return yk__queue_get(p->updates, b->moment[k], (range.from - b->begin) * sizeof *dst, dst, (range.to - range.from) * sizeof *dst, err);
+}
+
+static yk_status buffer_put(const yk__params *p, const yk__bucket *b, uint32_t k, yk__range range, const float *src, yk_error *err)
+{
+    return yk__queue_put(p->updates, b->moment[k], (range.from - b->begin) * sizeof *src, src, (range.to - range.from) * sizeof *src, err);
+}
+
+static yk_status buffers_clear(yk__exec *exec, yk_error *err)
+{
+    return yk__fill_zero(exec, true, err);
+}
+
+static yk_status buffers_step(yk__optim_programs *optim, yk__inputs inputs, yk_error *err)
+{
+    return yk__prog_run(optim->exec, optim->step_prog, inputs, err);
+}
+
+static const yk__state_home on_device = {"device",   true,        device_fits, buffers_open,  buffers_close, buffer_make, buffer_drop,
+                                         buffer_bind, buffer_get, buffer_put,  buffers_clear, buffers_step};
+static const yk__state_home on_host = {"host memory", false,      host_fits,  buffers_open,  buffers_close, buffer_make, buffer_drop,
+                                       buffer_bind,   buffer_get, buffer_put, buffers_clear, buffers_step};
+
+static const yk__state_home *const homes[] = {&on_host, &on_device};
+
+const yk__state_home *yk__state_home_choose(const yk__params *p)
+{
+    const yk__state_home *const *home = homes;
+    while (!(*home)->fits(p))
+        home++;
+    return *home;
+}
+
+/* ---- Transfers ---- */
+
+yk_status yk__moment_read(const yk__params *p, const yk__bucket *b, uint32_t k, yk__range range, float *dst, yk_error *err)
+{
+    if (range.from == range.to || p->state_home->get(p, b, k, range, dst, err))
+        return err->status;
+    return yk__queue_finish(p->updates, err);
+}
+
+yk_status yk__moment_write(const yk__params *p, const yk__bucket *b, uint32_t k, yk__range range, const float *src, yk_error *err)
+{
+    if (range.from == range.to || p->state_home->put(p, b, k, range, src, err))
+        return err->status;
+    return yk__queue_finish(p->updates, err);
+}
