@@ -18,7 +18,7 @@ tests_dist_repeat_LDADD = libyoke.la
 RANKS_SH = tests/dist/cuda.sh tests/dist/islands.sh tests/dist/faults.sh tests/dist/fp8.sh tests/dist/launch.sh tests/dist/launchers.sh \
 	tests/dist/machines.sh tests/dist/mixed.sh tests/dist/network.sh tests/dist/offload.sh tests/dist/ofi.sh tests/dist/params.sh \
 	tests/dist/memory_parts.sh tests/dist/parts.sh tests/dist/repeat.sh \
-	tests/dist/several_hosts.sh tests/dist/started.sh tests/dist/trace.sh tests/dist/vulkan.sh
+	tests/dist/disk.sh tests/dist/several_hosts.sh tests/dist/started.sh tests/dist/trace.sh tests/dist/vulkan.sh
 dist_check_SCRIPTS += $(RANKS_SH)
 TESTS += $(RANKS_SH)
 noinst_HEADERS += tests/dist/coll_small.h tests/dist/losses.h tests/dist/net.h tests/dist/own_way.h
