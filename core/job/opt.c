@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "core/base/clock.h"
+#include "core/base/log.h"
 #include "core/job/config_size.h"
 #include "core/job/param.h"
 
@@ -236,6 +237,16 @@ bool yk_sync_gradients(const yk_job *job)
     return job && !job->step.window_open && (job->step.window_end || done + 1 >= job->config.accumulate);
 }
 
+/* A step reads the state from the disk, and writes it back: a drive wears by what is written. */
+static void disk_report(const yk_job *job)
+{
+    yk__engine_stats s;
+    yk__engine_stats_get(job->engine, &s);
+    if (s.disk_bytes && job->team.rank == 0 && !job->config.quiet && !job->config.plan_only)
+        yk__log_line("offload: %.1f MB of the optimizer's state on disk for this rank: 1,000 steps write %.1f GB",
+                     (double)s.disk_bytes / 1e6, (double)s.disk_bytes / 1e6);
+}
+
 /* Tells the engine kind and groups, once. Each parameter is a group of its own there, because one that no loss of a window
  * depends on rests in it, with a step count of its own (PyTorch's rule for a gradient that is None). */
 static bool layout_make(yk_opt *opt)
@@ -261,10 +272,12 @@ static bool layout_make(yk_opt *opt)
     if (!err.status)
         yk__engine_optimizer(job->engine, &layout, &err);
     yk__free(group_of);
-    if (err.status)
+    if (err.status) {
         yk__job_fail(job, &err);
-    else
+    } else {
         opt->job->params_fixed = true;
+        disk_report(job);
+    }
     return opt->job->params_fixed;
 }
 

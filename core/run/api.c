@@ -71,6 +71,7 @@ static yk_status publish_late(void *params, yk_error *err)
 static yk_status engine_drop(yk__engine *e, yk_error *err)
 {
     yk__host_close(&e->host);
+    yk__state_file_free(e->params.state_file);
     yk__exchange_close(&e->exchange);
     yk__free(e);
     return err->status;
@@ -110,6 +111,8 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     if (c->bucket_bytes)
         e->params.bucket_bytes = c->bucket_bytes;
     if (c->offloads && yk__host_open(&e->host, &e->params, c->host, err))
+        return engine_drop(e, err);
+    if (c->state_dir && yk__state_file_new(c->state_dir, c->state_block, &e->params.state_file, err))
         return engine_drop(e, err);
     e->params.state_home = yk__state_home_choose(&e->params);
     yk__params_choose_way(&e->params);
@@ -194,6 +197,7 @@ void yk__engine_free(yk__engine *e)
     yk__instance_free(&e->exec.instance, &e->queue);
     yk__fetches_free(&e->fetches, &e->queue);
     yk__params_free(&e->params);
+    yk__state_file_free(e->params.state_file);
     yk__host_close(&e->host);
     yk__exchange_close(&e->exchange);
     yk__free(e);
@@ -373,13 +377,13 @@ void yk__engine_stats_get(const yk__engine *e, yk__engine_stats *s)
         .arena_bytes = bytes[YK__ARENA_BYTES],
         .input_bytes = bytes[YK__INPUT_BYTES],
         .scratch_bytes = bytes[YK__SCRATCH_BYTES],
-        .sliced_bytes = yk__params_offload(&e->params)
-                            ? 0
-                            : bytes[YK__STATE_BYTES] + yk__sums_bytes(&e->params) + yk__params_slice_bytes(&e->params),
+        .sliced_bytes = (e->params.state_home->on_device ? bytes[YK__STATE_BYTES] : 0) +
+                        (yk__params_offload(&e->params) ? 0 : yk__sums_bytes(&e->params) + yk__params_slice_bytes(&e->params)),
         .kept_bytes = e->exec.kept_bytes,
         .shared_bytes = shared + yk__power_bytes(&e->params),
         .host_bytes = e->host.queue.peak + own + yk__far_bytes(&e->params) + yk__home_frozen_bytes(&e->params) +
                       yk__instance_lane_bytes(&e->exec.instance, &e->queue),
+        .disk_bytes = yk__state_file_bytes(&e->params),
         .busy_seconds = e->queue.busy_seconds,
         .compiles = e->exec.compiles,
         .hits = e->exec.hits,

@@ -11,6 +11,7 @@
 #include "core/run/host_device.h"
 #include "core/run/update.h"
 #include "core/run/values/snapshot.h"
+#include "core/run/values/state_file.h"
 #include "core/run/ways/powersgd.h"
 
 #define YK__TICKETS 64

@@ -51,6 +51,8 @@ typedef struct yk__engine_config {
                                 equal on all ranks */
     bool all_on_host;        /* with it and slices: frozen parameters lie on the host, too, and programs pull them */
     const yk__placement *host; /* the host's device for it: a processor's; needed on such a rank */
+    const char *state_dir;   /* with offloads: the optimizer's moments lie in files of this folder, a rank's in one; NULL: in memory */
+    uint64_t state_block;    /* elements of a moment that a step takes from there at a time; 0: 1 Mi */
 } yk__engine_config;
 
 /* A device that plans only (yk__device_plan_only) counts memory as in a run, and its reads leave the caller's values unchanged. A format
@@ -246,6 +248,7 @@ typedef struct yk__engine_stats {
     uint64_t shared_bytes;    /* host memory shared by the ranks, beside the above: gradients and updated parameters */
     uint64_t host_bytes;      /* this rank's memory on the host, if the host updates: moments, sums in slices, and, on an only rank,
                                  gradients and parameters */
+    uint64_t disk_bytes;      /* this rank's file of moments */
     double busy_seconds;      /* a yk__engine_run's own computing time, without waits for other ranks. In a group of one it is
                                  the last run's, else that of the last timed run with a loss */
     uint64_t compiles, hits;  /* counts of the program cache */

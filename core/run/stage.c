@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "core/base/mem.h"
 #include "core/base/nearest.h"
 #include "core/base/number.h"
 #include "core/base/word.h"
@@ -52,6 +53,7 @@ typedef struct offload_part {
     const char *what, *place, *fraction;
     size_t n_what, n_word;
     double part;
+    bool disk;
 } offload_part;
 
 static bool part_split(const char *text, offload_part *p)
@@ -62,6 +64,7 @@ static bool part_split(const char *text, offload_part *p)
     p->n_word = strcspn(p->place, ":");
     const bool host = yk__word_find("host=cpu", p->place, p->n_word) == 0;
     const bool disk = yk__word_find("nvme", p->place, p->n_word) == 0 && p->place[p->n_word] && p->place[p->n_word + 1];
+    p->disk = disk;
     p->fraction = host ? strchr(p->place, ':') : disk ? strchr(p->place + p->n_word + 1, ':') : NULL;
     if (p->fraction)
         p->part = yk__number_read(p->fraction + 1, &end);
@@ -74,14 +77,17 @@ static const char *part_unbuilt(const offload_part *p)
 {
     if (yk__word_find("activations", p->what, p->n_what) == 0)
         return "YOKE_MEMORY_LIMIT and --gradient-checkpointing compute activations again instead";
-    if (yk__word_find("nvme", p->place, p->n_word) == 0)
-        return "a disk holds nothing; state=host and params=host are built";
+    if (p->disk && yk__word_find("state", p->what, p->n_what) != 0)
+        return "a disk holds the optimizer's moments: state=nvme:DIR; parameters lie in memory: params=host";
+    if (p->disk && p->part < 1)
+        return "the disk holds the whole of a slice: state=nvme:DIR";
     return p->part < 1 ? "the host updates the whole of a slice: state=host, params=host" : NULL;
 }
 
 yk_status yk__offload_read(const char *text, const char *source, yk__offload *offload, yk_error *err)
 {
     char copy[2048], *next = copy, *one;
+    bool disk = false, host = false, params = false;
     *offload = YK__OFFLOAD_NONE;
     if (!text || yk__word_find("none=no=false", text, strlen(text)) == 0)
         return YK_OK;
@@ -95,23 +101,40 @@ yk_status yk__offload_read(const char *text, const char *source, yk__offload *of
                             "part from 0 to 1: state=host:0.6", source, one);
         if (part_unbuilt(&p))
             return yk__fail(err, YK_E_ARG, "%s %.300s: not built yet: %s", source, text, part_unbuilt(&p));
-        if (*offload == YK__OFFLOAD_NONE)
-            *offload = YK__OFFLOAD_STATE;
-        if (yk__word_find("params", p.what, p.n_what) == 0)
-            *offload = YK__OFFLOAD_PARAMS;
+        params = params || yk__word_find("params", p.what, p.n_what) == 0;
+        disk = disk || p.disk;
+        host = host || (!p.disk && yk__word_find("params", p.what, p.n_what) != 0);
+        *offload = disk ? params ? YK__OFFLOAD_DISK_PARAMS : YK__OFFLOAD_DISK : params ? YK__OFFLOAD_PARAMS : YK__OFFLOAD_STATE;
     }
+    if (disk && host)
+        return yk__fail(err, YK_E_ARG, "%s %.300s: the state lies in one place: expected host or nvme:DIR, got both: choose one", source,
+                        text);
     return YK_OK;
 }
 
 const char *yk__offload_text(yk__offload offload)
 {
-    static const char *const text[] = {"none", "state=host", "state=host,params=host"};
+    static const char *const text[] = {"none", "state=host", "state=host,params=host", "state=nvme:DIR", "state=nvme:DIR,params=host"};
     return text[offload];
+}
+
+char *yk__offload_folder(const char *text)
+{
+    for (const char *one = text; one && *one; one += strcspn(one, ","), one += *one == ',') {
+        char *copy = yk__strndup(one, strcspn(one, ",")), *dir = NULL;
+        offload_part p;
+        if (copy && part_split(copy, &p) && p.disk)
+            dir = yk__strndup(p.place + p.n_word + 1, strcspn(p.place + p.n_word + 1, ":"));
+        yk__free(copy);
+        if (dir)
+            return dir;
+    }
+    return NULL;
 }
 
 yk_status yk__offload_fits(yk__offload offload, yk__stage_kind stage, const char *source, yk_error *err)
 {
-    if (offload != YK__OFFLOAD_PARAMS || stage == YK__STAGE_PARAMS)
+    if (!yk__offload_has_params(offload) || stage == YK__STAGE_PARAMS)
         return YK_OK;
     return yk__fail(err, YK_E_ARG, "%s: each device has all parameters in this stage: --shard params, or without params=host", source);
 }

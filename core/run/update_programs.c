@@ -97,17 +97,25 @@ static uint64_t grad_from(const yk__params *p, uint32_t i)
     return p->scatters ? p->bucket[i].begin : 0;
 }
 
-static bucket_slots *make_slots(yk__optim_programs *optim, yk__graph *g)
+/* The elements of a bucket whose moments a part's program has. */
+static yk__range part_moments(const yk__params *p, const yk__optim_part *part, uint32_t i)
+{
+    return part->bucket == YK_NONE ? (yk__range){p->bucket[i].begin, p->bucket[i].end} : part->range;
+}
+
+static bucket_slots *make_slots(yk__optim_programs *optim, const yk__optim_part *part, yk__graph *g)
 {
     bucket_slots *s = yk__calloc(optim->params->n_bucket + 1ull, sizeof *s);
     for (uint32_t i = 0; s && i < optim->params->n_bucket; i++) {
         const yk__range has = yk__params_updated(optim->params, &optim->params->bucket[i]);
+        const yk__range moments = part_moments(optim->params, part, i);
+        if (part->bucket != YK_NONE && part->bucket != i)
+            continue;
         s[i].value = yk__slot_new(g, YK_SLOT_PARAM, (has.to - has.from) * sizeof(float), YK__KEY_BUCKET | i);
         s[i].grad = grad_slot(optim->params, g, i);
         for (uint32_t k = 0; k < optim->params->n_moment; k++)
             s[i].moment[k] =
-                yk__slot_new(g, YK_SLOT_STATE, (optim->params->bucket[i].end - optim->params->bucket[i].begin) * sizeof(float),
-                             YK__KEY_BUCKET | k << 24 | i);
+                yk__slot_new(g, YK_SLOT_STATE, (moments.to - moments.from) * sizeof(float), YK__KEY_BUCKET | k << 24 | i);
     }
     return s;
 }
@@ -122,10 +130,10 @@ static void cast_stretch(const yk__params *p, yk__graph *g, const stretch *s, yk
         yk__compute_cast(p, g, s->compute, own.from - q->at, n, yk__slice(g, value, 0, 0, (int64_t)n, 1));
 }
 
-static void step_node(yk__optim_programs *optim, yk__graph *g, const bucket_slots *slots, uint32_t hyper, const stretch *s)
+/* own: the element at which the slots of moments begin. */
+static void step_node(yk__optim_programs *optim, yk__graph *g, const bucket_slots *slots, uint32_t hyper, uint64_t own, const stretch *s)
 {
     const bucket_slots *k = &slots[s->bucket];
-    const uint64_t own = optim->params->bucket[s->bucket].begin;
     const int64_t n_hyper = YK_HYPER_COUNT, flags = optim->layout.flags;
     const yk__vid h = yk__leaf(g, hyper, s->group * HYPER_BYTES, YK_F32, 1, &n_hyper);
     yk__vid in[6], out[4];
@@ -160,23 +168,60 @@ static yk_status plan_graph(yk__optim_programs *optim, yk__graph *g, uint32_t n_
     return err->status;
 }
 
-static yk_status make_step(yk__optim_programs *optim, const stretches *s, yk_error *err)
+/* The stretch's elements in a part; begin == end if there are none. */
+static stretch part_stretch(const yk__optim_part *part, stretch s)
+{
+    const yk__range r = yk__range_meet(s.begin, s.end - s.begin, part->range.from, part->range.to);
+    if (part->bucket != YK_NONE)
+        s.begin = r.from, s.end = part->bucket == s.bucket ? r.to : r.from;
+    return s;
+}
+
+static yk_status make_part(yk__optim_programs *optim, const stretches *s, yk__optim_part *part, yk_error *err)
 {
     yk__graph g;
     bucket_slots *slots;
     uint32_t hyper;
     yk__graph_init(&g);
     hyper = yk__slot_new(&g, YK_SLOT_INPUT, optim->layout.n_group * HYPER_BYTES, 0);
-    slots = make_slots(optim, &g);
+    slots = make_slots(optim, part, &g);
     if (!slots)
         yk__fail_mem(err, optim->params->n_bucket * sizeof *slots, "an optimizer");
-    for (size_t i = 0; slots && i < s->n; i++)
-        step_node(optim, &g, slots, hyper, &s->list[i]);
+    for (size_t i = 0; slots && i < s->n; i++) {
+        const stretch one = part_stretch(part, s->list[i]);
+        if (one.begin < one.end)
+            step_node(optim, &g, slots, hyper, part_moments(optim->params, part, one.bucket).from, &one);
+    }
     if (!err->status)
-        plan_graph(optim, &g, 0, NULL, &optim->step_prog, err);
+        plan_graph(optim, &g, 0, NULL, &part->prog, err);
     yk__free(slots);
     yk__graph_free(&g);
     return err->status;
+}
+
+static yk_status add_part(yk__optim_programs *optim, yk__optim_part part, const stretches *s, yk_error *err)
+{
+    if (yk__grow(&optim->part, &optim->cap_part, optim->n_part + 1, sizeof *optim->part))
+        return yk__fail_mem(err, sizeof *optim->part, "an optimizer");
+    if (!make_part(optim, s, &part, err))
+        optim->part[optim->n_part++] = part;
+    return err->status;
+}
+
+/* A program for all slices, or one for each block of each bucket's slice. */
+static yk_status make_parts(yk__optim_programs *optim, const stretches *s, yk_error *err)
+{
+    const yk__params *p = optim->params;
+    const uint64_t block = p->state_home->block(p);
+    if (!block)
+        return add_part(optim, (yk__optim_part){.bucket = YK_NONE}, s, err);
+    for (uint32_t i = 0; i < p->n_bucket; i++)
+        for (uint64_t at = p->bucket[i].begin / block * block; at < p->bucket[i].end; at += block) {
+            const yk__range r = yk__range_meet(at, block, p->bucket[i].begin, p->bucket[i].end);
+            if (r.from < r.to && add_part(optim, (yk__optim_part){.bucket = i, .range = r}, s, err))
+                return err->status;
+        }
+    return YK_OK;
 }
 
 static void stat_nodes(yk__optim_programs *optim, yk__graph *g, yk__vid scale, yk__vid *result)
@@ -231,7 +276,16 @@ static yk_status make_stats(yk__optim_programs *optim, yk_error *err)
     return err->status;
 }
 
-static yk_status make_step_program(yk__optim_programs *optim, yk_error *err)
+static void drop_parts(yk__optim_programs *optim)
+{
+    for (size_t i = 0; i < optim->n_part; i++)
+        yk__prog_free(optim->exec, optim->part[i].prog);
+    yk__free(optim->part);
+    optim->part = NULL;
+    optim->n_part = optim->cap_part = 0;
+}
+
+static yk_status make_step_programs(yk__optim_programs *optim, yk_error *err)
 {
     stretches s;
     if (!optim->hyper) /* kept when the program is made again */
@@ -240,8 +294,10 @@ static yk_status make_step_program(yk__optim_programs *optim, yk_error *err)
         return yk__fail_mem(err, HYPER_BYTES, "an optimizer");
     optim->n_compute = optim->params->copies.n;
     if (!find_stretches(optim, &s, err))
-        make_step(optim, &s, err);
+        make_parts(optim, &s, err);
     yk__free(s.list);
+    if (err->status)
+        drop_parts(optim);
     return err->status;
 }
 
@@ -252,24 +308,23 @@ yk_status yk__optim_make_stats(yk__optim_programs *optim, yk_error *err)
 
 yk_status yk__optim_make_step(yk__optim_programs *optim, yk_error *err)
 {
-    if (optim->step_prog && optim->n_compute != optim->params->copies.n) { /* the step must write the new copies, too */
+    if (optim->n_part && optim->n_compute != optim->params->copies.n) { /* the step must write the new copies, too */
         if (yk__queue_idle(optim->exec->queue, err))
             return err->status;
-        yk__prog_free(optim->exec, optim->step_prog);
-        optim->step_prog = NULL;
+        drop_parts(optim);
     }
-    return optim->step_prog ? YK_OK : make_step_program(optim, err);
+    return optim->n_part ? YK_OK : make_step_programs(optim, err);
 }
 
 void yk__optim_drop(yk__optim_programs *optim)
 {
-    yk__prog_free(optim->exec, optim->step_prog);
+    drop_parts(optim);
     yk__prog_free(optim->exec, optim->stat_prog);
     yk__free(optim->hyper);
     if (optim->stats_pin)
         yk__queue_unpin(optim->exec->queue, &optim->stats_pin);
     yk__free(optim->stats);
-    optim->step_prog = optim->stat_prog = NULL;
+    optim->stat_prog = NULL;
     optim->hyper = optim->stats = NULL;
 }
 

@@ -130,9 +130,9 @@ typedef struct yk_config {
     uint64_t keep_whole;     /* with it: a part of at most so many elements stays whole on each device, but not where ranks read slices by
                                 messages; 0: 100000 */
     const char *offload;     /* "state=host": the host's processor holds the optimizer's state of a rank whose device has memory of its own,
-                                and updates the rank's slices, with the bits of a processor. With shard "params" it has that rank's
-                                parameters, too. "state=host,params=host" needs that stage, and takes frozen parameters to the host, too.
-                                Other ranks stay as they are. NULL, "none": nothing. Equal on all ranks */
+                                and updates its slices, with a processor's bits. With shard "params" it has that rank's parameters, too.
+                                "state=host,params=host" needs that stage, and takes frozen parameters to the host, too. Other ranks stay as
+                                they are. "state=nvme:DIR": all ranks' moments are in files of DIR. NULL, "none": no. Equal on all ranks */
     const char *shard_parts; /* slices of each rank: "speed" (NULL: the same), as measured and what fits; with fixed shares even (NULL),
                                 or even unless only other parts fit each rank's memory ("speed");
                                 "equal"; or parts by rank, "1:2:1", of 1 to 1000000. Equal on all ranks. With fixed shares, too, equal
@@ -210,8 +210,7 @@ typedef struct yk_memory {
     uint64_t params, grads, state; /* state: optimizer (this rank's slices) and running statistics */
     uint64_t activations;          /* part of the arena: values that forward leaves for backward, at most */
     uint64_t scratch;              /* the rest of the arena, plus the plugin's own scratch, if it reports that */
-    uint64_t inputs;               /* inputs and results of a step */
-    uint64_t peak;
+    uint64_t inputs, peak;         /* inputs: and results of a step */
     uint64_t shared;               /* host memory of all ranks together: gradients and parameters that they exchange. With
                                     * messages: this rank's, with rounding errors of int8 and PowerSGD's matrices */
     uint64_t plans;                /* number of plans kept now (yk_config.plans_most) */
@@ -219,6 +218,7 @@ typedef struct yk_memory {
     uint64_t plans_made;           /* plans made so far, with those that went */
     uint64_t host;                 /* host memory of this rank with yk_config.offload, at most: optimizer, sums of gradients in slices,
                                     * frozen parameters with "params=host", and on an only rank gradients and parameters */
+    uint64_t disk;                 /* this rank's file with "state=nvme:DIR" */
 } yk_memory;
 /* [safe] Fills m. */
 YK_API void yk_memory_get(const yk_job *job, yk_memory *m, size_t size);

@@ -250,7 +250,7 @@ J
         'yoke train: --lr-scheduler-type WarmupLR' 'yoke train: --precision bf16' || return 1
     # shellcheck disable=SC2086
     refused '--offload STATE=CPU:0.5: not built yet: the host updates the whole of a slice' $small --offload STATE=CPU:0.5 &&
-        refused '--offload state=nvme:/d: not built yet: a disk' $small --offload state=nvme:/d &&
+        refused '--offload params=nvme:/d: not built yet: a disk' $small --shard params --offload params=nvme:/d &&
         refused '--offload ACTIVATIONS=Host: not built yet: YOKE_MEMORY_LIMIT' $small --offload ACTIVATIONS=Host &&
         refused '--offload state=gpu: expected state, params or activations' $small --offload state=gpu &&
         refused 'YOKE_BUCKET_BYTES=1049: expected bytes, at least 4096' $small --ddp_bucket_cap_mb 0.001 || return 1

@@ -18,7 +18,7 @@ tests_dist_repeat_LDADD = libyoke.la
 RANKS_SH = tests/dist/cuda.sh tests/dist/islands.sh tests/dist/faults.sh tests/dist/fp8.sh tests/dist/launch.sh tests/dist/launchers.sh \
 	tests/dist/machines.sh tests/dist/mixed.sh tests/dist/network.sh tests/dist/offload.sh tests/dist/ofi.sh tests/dist/params.sh \
 	tests/dist/memory_parts.sh tests/dist/parts.sh tests/dist/repeat.sh \
-	tests/dist/several_hosts.sh tests/dist/started.sh tests/dist/trace.sh tests/dist/vulkan.sh
+	tests/dist/disk.sh tests/dist/several_hosts.sh tests/dist/started.sh tests/dist/trace.sh tests/dist/vulkan.sh
 dist_check_SCRIPTS += $(RANKS_SH)
 TESTS += $(RANKS_SH)
 noinst_HEADERS += tests/dist/coll_small.h tests/dist/losses.h tests/dist/net.h tests/dist/own_way.h
@@ -26,7 +26,7 @@ if WITH_CHECK
 UNIT_TESTS += tests/dist/agree.test tests/dist/coll.test tests/dist/collect.test tests/dist/emergency.test tests/dist/engine.test \
 	tests/dist/function.test tests/dist/homes.test tests/dist/hosts.test tests/dist/island.test tests/dist/job_loop.test \
 	tests/dist/job_losses.test tests/dist/job_ranks.test tests/dist/killed_save.test tests/dist/local_sgd.test \
-	tests/dist/message.test tests/dist/offload.test tests/dist/precision.test tests/dist/program.test tests/dist/pulled.test \
+	tests/dist/message.test tests/dist/host_updates.test tests/dist/precision.test tests/dist/program.test tests/dist/pulled.test \
 	tests/dist/roles.test tests/dist/shm.test \
 	tests/dist/sliced.test tests/dist/topology.test tests/dist/train.test tests/dist/uneven.test
 TSAN_TESTS += tests/dist/coll.test tests/dist/collect.test tests/dist/emergency.test tests/dist/hosts.test tests/dist/island.test \

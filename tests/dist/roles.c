@@ -63,6 +63,7 @@ static bool first_rests; /* or the last */
 static bool spoils;      /* the gradients are not finite */
 static bool unclipped;
 static bool offloads; /* all plans but the first: the host updates for devices with memory of their own */
+static bool disk;     /* and moments lie in files */
 static bool slices;   /* gradients lie in slices */
 static bool pulls;    /* and parameters, on devices with memory of their own, but for the first plan */
 static bool far;      /* and parameters in all plans; over messages no rank has them whole, and none is excluded */
@@ -159,7 +160,8 @@ static yk_status rank_train(yk__device *dev, yk__group *g, yk_dtype precision, c
     const yk__engine_config c = {.precision = precision, .bucket_bytes = 4096, .scatters = slices,
                                  .slices = far || (pulls && p != &plans[0]), .slices_by_host = pulls,
                                  .way = dawdles && p != &plans[0] ? &dawdling : NULL,
-                                 .offloads = offloads && p != &plans[0], .host = &host};
+                                 .offloads = offloads && p != &plans[0], .host = &host,
+                                 .state_dir = disk && p != &plans[0] ? "/tmp" : NULL, .state_block = 1};
     rig r = {0};
     int next = 0;
     memset(out, 0, sizeof *out);
@@ -529,6 +531,7 @@ static yk_status run_case(yk__group *g, const char *what, yk_error *err)
     first_rests = strstr(what, "first") != NULL;
     unclipped = strstr(what, "unclipped") != NULL;
     offloads = strstr(what, "offload") != NULL;
+    disk = strstr(what, "disk") != NULL;
     pulls = strstr(what, "pulled") != NULL;
     far = strstr(what, "far") != NULL;
     dawdles = strstr(what, "dawdling") != NULL;
@@ -550,7 +553,7 @@ static const char *const kinds[] = {"f32-shared", "f32-own",   "f32-mixed", "bf1
                                     "bf16-shared-first", "f16-shared-unclipped", "f16-own-offload",
                                     "bf16-mixed-first-offload", "f32-own-sliced-offload", "bf16-own-pulled", "f32-own-pulled-offload",
                                     "f16-mixed-first-pulled-offload", "f32-mixed-pulled-dawdling",
-                                    "f32-own-pulled-offload-dawdling"};
+                                    "f32-own-pulled-offload-dawdling", "f16-mixed-offload-disk", "f32-shared-first-offload-disk"};
 
 START_TEST(a_bad_gradient_is_named_by_all)
 {

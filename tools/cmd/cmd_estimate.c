@@ -49,7 +49,7 @@ static const yk__cli_command command = {
             "reports it). Shared: the host memory in which several ranks exchange gradients and parameters, once for all of them,\n"
             "and the 16-bit copies that processors of one host read together;\n"
             "where they send messages, of rank 0, with what YOKE_WIRE=int8 keeps. On the host: memory that --offload state=host takes for\n"
-            "a rank, beside shared memory.\n"
+            "a rank, beside shared memory. On disk: a rank's file with --offload state=nvme:DIR, whose folder need not exist here.\n"
             "With --data the vocabulary, the classes and the lengths of rows are the data's, and batches are read from them: of rows of\n"
             "text the first 256. Without, batches are random numbers of the model's sizes, as long as --seq-len or --max-length says.\n"
             "\n"
@@ -68,7 +68,7 @@ static const yk__cli_command command = {
 /* The account of a rank's largest program, in the order of yk_program_memory's members. */
 enum { ARGUMENT, RESULT, ALIAS, TEMPORARY, CODE, PROGRAMS, SECONDS, ACCOUNT };
 /* Bytes of memory, the last of all ranks; then work; then the account, of which PROGRAMS is 0 where none is known. */
-enum { SIZES = 9, OF_RANK = SIZES - 1, AT_ACCOUNT = SIZES + WORK_FIELDS, FIELDS = AT_ACCOUNT + ACCOUNT };
+enum { SIZES = 10, OF_RANK = SIZES - 1, AT_ACCOUNT = SIZES + WORK_FIELDS, FIELDS = AT_ACCOUNT + ACCOUNT };
 
 static void account_fields(const yk_job *job, double v[ACCOUNT])
 {
@@ -106,7 +106,7 @@ static void rank_fields(const yk_job *job, double v[FIELDS])
     yk_memory now, *m = &now;
     yk_memory_get(job, m);
     const uint64_t all[SIZES] = {m->params, m->grads,  m->state, m->activations,
-                                 m->scratch, m->inputs, m->peak,  m->host, m->shared};
+                                 m->scratch, m->inputs, m->peak,  m->host, m->disk,  m->shared};
     for (int i = 0; i < SIZES; i++)
         v[i] = (double)all[i];
     memcpy(v + SIZES, &counted, sizeof counted);
@@ -132,7 +132,7 @@ static void facts_print(const device_facts *f)
 static void print_json(yk_job *job, const double *v, const device_facts *facts)
 {
     static const char *const names[] = {"parameter_bytes", "gradient_bytes", "state_bytes", "activation_bytes",
-                                        "scratch_bytes",   "input_bytes",    "peak_bytes", "host_bytes"};
+                                        "scratch_bytes",   "input_bytes",    "peak_bytes", "host_bytes", "disk_bytes"};
     printf("{\"ranks\": [");
     for (uint32_t r = 0; r < yk_world_size(job); r++) {
         printf("%s{\"device\": ", r ? ", " : "");
@@ -173,19 +173,24 @@ static void accounts_print(yk_job *job, const double *v)
     printf("\n");
 }
 
+static double column_sum(const yk_job *job, const double *v, int i)
+{
+    double sum = 0;
+    for (uint32_t r = 0; r < yk_world_size(job); r++)
+        sum += v[r * FIELDS + (uint32_t)i];
+    return sum;
+}
+
 static void print_table(yk_job *job, const double *v)
 {
     static const char *const names[] = {"parameters", "gradients", "optimizer, state", "activations",
-                                        "working memory", "inputs, results", "peak", "on the host"};
+                                        "working memory", "inputs, results", "peak", "on the host", "on disk"};
     char text[32];
-    double offloads = 0;
-    for (uint32_t r = 0; r < yk_world_size(job); r++)
-        offloads += v[r * FIELDS + OF_RANK - 1];
     printf("%-18s", "");
     for (uint32_t r = 0; r < yk_world_size(job); r++)
         printf(" %14.14s", yk_device_name(job, r));
     for (int i = 0; i < OF_RANK; i++) {
-        if (i == OF_RANK - 1 && !offloads)
+        if (i >= OF_RANK - 2 && !column_sum(job, v, i))
             continue;
         printf("\n%-18s", names[i]);
         for (uint32_t r = 0; r < yk_world_size(job); r++)

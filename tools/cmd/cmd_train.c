@@ -374,9 +374,10 @@ static void print_final(const train_run *r, FILE *f, uint64_t hash, double secon
     fprintf(f, "{\"final\": true, \"step\": %llu, ", (unsigned long long)r->steps);
     metric_print_json(f, &r->result, r->metrics);
     yk_memory_get(r->job, &memory);
-    fprintf(f, ", \"peak_bytes\": %llu, \"host_bytes\": %llu, \"param_hash\": \"%016llx\", \"seconds\": %.6g, "
+    fprintf(f, ", \"peak_bytes\": %llu, \"host_bytes\": %llu, \"disk_bytes\": %llu, \"param_hash\": \"%016llx\", \"seconds\": %.6g, "
             "\"samples_per_s\": %.6g, \"shares\": [",
-            (unsigned long long)memory.peak, (unsigned long long)memory.host, (unsigned long long)hash, seconds, run_speed(r));
+            (unsigned long long)memory.peak, (unsigned long long)memory.host, (unsigned long long)memory.disk,
+            (unsigned long long)hash, seconds, run_speed(r));
     print_ranks(r, f, peak);
     fprintf(f, "]}\n");
 }

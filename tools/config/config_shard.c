@@ -63,7 +63,7 @@ static bool offload_read(const yk__cli *cli, yk_config *config)
         yk__cli_usage(cli->command, "%s", err.text);
         return false;
     }
-    config->offload = offload == YK__OFFLOAD_NONE ? NULL : yk__offload_text(offload);
+    config->offload = offload == YK__OFFLOAD_NONE ? NULL : offload < YK__OFFLOAD_DISK ? yk__offload_text(offload) : value;
     return true;
 }
 

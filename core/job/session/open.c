@@ -284,7 +284,7 @@ static yk_status compare_offload(const yk_job *job, const rank_info *all, yk_err
     }
     if (all[0].offload && job->team.rank == 0 && !job->config.quiet)
         yk__log_line("offload: the host %s for %u of %u ranks%s",
-                     all[0].offload == YK__OFFLOAD_PARAMS ? "holds the parameters, and updates them," : "updates", cards, job->team.world,
+                     yk__offload_has_params(all[0].offload) ? "holds the parameters, and updates them," : "updates", cards, job->team.world,
                      cards < job->team.world ? "; the devices of the other ranks compute in its memory, so nothing moves" : "");
     return YK_OK;
 }
@@ -429,6 +429,10 @@ static yk_status assemble_job(yk_job *job, bool capped, yk_error *err)
     if (yk__parts_choose(job, err) || yk__offload_place(job, &host, err))
         return err->status;
     const yk__stage stage = job_stage(job);
+    const yk__offload offload = yk__job_offload(job);
+    char *state_dir = offload >= YK__OFFLOAD_DISK ? yk__offload_folder(job->config.offload) : NULL;
+    if (offload >= YK__OFFLOAD_DISK && !state_dir)
+        return yk__fail_mem(err, strlen(job->config.offload), "the folder of the state on disk");
     const yk__engine_config c = {.precision = job->precision,
                                  .rounds8 = job_rounds8(job),
                                  .memory_limit = capped ? job->config.memory_limit : 0,
@@ -441,13 +445,16 @@ static yk_status assemble_job(yk_job *job, bool capped, yk_error *err)
                                  .keep_whole = job->config.keep_whole ? job->config.keep_whole : KEEP_WHOLE,
                                  .local_sgd = job->config.local_sgd_steps > 0,
                                  .inference = job->config.inference,
-                                 .offloads = yk__job_offload(job) != YK__OFFLOAD_NONE,
-                                 .all_on_host = yk__job_offload(job) == YK__OFFLOAD_PARAMS,
+                                 .offloads = offload != YK__OFFLOAD_NONE,
+                                 .all_on_host = yk__offload_has_params(offload),
                                  .host = &host,
+                                 .state_dir = state_dir,
                                  .parts = job->team.parts.is_fixed ? job->team.parts.part : NULL,
                                  .cache_most = job->config.plans_most};
-    if (all_members(job, err) || yk__engine_new(job->device, job->team.group, &c, &job->engine, err) || exchange_infos(job, capped, err) ||
-        yk__emergency_open(job, err))
+    if (!all_members(job, err))
+        yk__engine_new(job->device, job->team.group, &c, &job->engine, err);
+    yk__free(state_dir);
+    if (err->status || exchange_infos(job, capped, err) || yk__emergency_open(job, err))
         return err->status;
     return YK_OK;
 }
@@ -600,7 +607,8 @@ void (yk_memory_get)(const yk_job *job, yk_memory *m, size_t size)
                            .plans = s.plans,
                            .plan_bytes = s.plan_bytes,
                            .plans_made = s.compiles,
-                           .host = s.host_bytes};
+                           .host = s.host_bytes,
+                           .disk = s.disk_bytes};
     yk__config_give(m, size, &now, sizeof now);
 }
 

@@ -112,7 +112,7 @@ static double part_that_fits(const yk_job *job, const yk__engine_stats *st, doub
     const double grows = (double)(st->arena_bytes + 2 * st->input_bytes + st->scratch_bytes);
     const double most = rows < (double)s->n ? rows : (double)s->n;
     double left, own, all;
-    if (!s->memory_budget || !s->max_rows || !st->update_elements || !st->state_bytes)
+    if (!s->memory_budget || !s->max_rows || !st->update_elements || !st->state_bytes || !st->sliced_bytes)
         return 0.0;
     left = (double)s->memory_budget - (double)(st->param_bytes + st->grad_bytes + st->state_bytes - st->sliced_bytes + PADDING) -
            grows * fmax(1.0, most / (double)s->max_rows);

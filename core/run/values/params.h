@@ -97,6 +97,7 @@ typedef struct yk__params {
     yk__way way;                    /* the columns that this rank follows; chosen anew when roles change */
     const yk__way *first_way;       /* a row before the table's; NULL for none */
     const yk__home *first_home;     /* the same of homes */
+    struct yk__state_file *state_file; /* moments lie in a file; NULL: they do not */
     const yk__state_home *state_home; /* holds the moments; set with the engine */
     uint64_t bucket_bytes;
     uint32_t gap;                   /* elements: parameters begin at multiples; 0: not agreed yet */

@@ -3,6 +3,7 @@
 #include "core/run/values/state_home.h"
 
 #include "core/run/update_programs.h"
+#include "core/run/values/state_file.h"
 
 /* ---- Buffers of the device that updates: this rank's own, or the host's if the rank offloads ---- */
 
@@ -63,17 +64,23 @@ static yk_status buffers_clear(yk__exec *exec, yk_error *err)
     return yk__fill_zero(exec, true, err);
 }
 
+static uint64_t buffers_block(const yk__params *p)
+{
+    (void)p;
+    return 0;
+}
+
 static yk_status buffers_step(yk__optim_programs *optim, yk__inputs inputs, yk_error *err)
 {
-    return yk__prog_run(optim->exec, optim->step_prog, inputs, err);
+    return optim->n_part ? yk__prog_run(optim->exec, optim->part[0].prog, inputs, err) : YK_OK;
 }
 
 static const yk__state_home on_device = {"device",   true,        device_fits, buffers_open,  buffers_close, buffer_make, buffer_drop,
-                                         buffer_bind, buffer_get, buffer_put,  buffers_clear, buffers_step};
+                                         buffer_bind, buffer_get, buffer_put,  buffers_clear, buffers_block, buffers_step};
 static const yk__state_home on_host = {"host memory", false,      host_fits,  buffers_open,  buffers_close, buffer_make, buffer_drop,
-                                       buffer_bind,   buffer_get, buffer_put, buffers_clear, buffers_step};
+                                       buffer_bind,   buffer_get, buffer_put, buffers_clear, buffers_block, buffers_step};
 
-static const yk__state_home *const homes[] = {&on_host, &on_device};
+static const yk__state_home *const homes[] = {&yk__state_home_file, &on_host, &on_device};
 
 const yk__state_home *yk__state_home_choose(const yk__params *p)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The home of the optimizer's moments: the memory of this rank's slices of them, and the way in which the optimizer's step reaches it. The
- * rows of the table stand in state_home.c; the first row that fits is the home of all of a rank's moments. Other code
+ * rows of the table stand in state_home.c; the first row that fits is the home of all of a rank's moments (docs/decisions/0091). Other code
  * calls the columns, so a new home is a new row. The step thread.
  */
 #ifndef YOKE_CORE_RUN_VALUES_STATE_HOME_H
@@ -31,7 +31,9 @@ typedef struct yk__state_home {
     yk_status (*put)(const struct yk__params *p, const struct yk__bucket *b, uint32_t k, yk__range range, const float *src, yk_error *err);
     /* Writes zeros to all moments, which were just made. exec: of the device that updates. */
     yk_status (*clear)(struct yk__exec *exec, yk_error *err);
-    /* Runs the optimizer on this rank's slices. */
+    /* Elements of a bucket that a program of the step takes at most, at multiples of it; 0: one program takes all. */
+    uint64_t (*block)(const struct yk__params *p);
+    /* Runs the programs of the optimizer's step. */
     yk_status (*step)(struct yk__optim_programs *optim, struct yk__inputs inputs, yk_error *err);
 } yk__state_home;
 

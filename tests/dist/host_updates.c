@@ -2,7 +2,8 @@
 /*
  * A device with memory of its own whose rank offloads has the bits of a processor: the same gradients, which are inputs here, go to a
  * processor's own update, and values, moments and norms are compared bit for bit. The device's own kernels give others. So it is with
- * gradients in slices, and with parameters that the device pulls from the host's block (--shard params).
+ * gradients in slices, with parameters that the device pulls from the host's block (--shard params), and with moments in a file, which come
+ * and go in small blocks.
  */
 #include "config.h"
 
@@ -10,6 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/run/engine.h"
 #include "tests/support/refplugin.h"
@@ -23,7 +25,7 @@ static const yk__placement processor = {.plugin = "cpu", .by_cores = true, .core
 typedef struct trained {
     float value[PARAMS][MOST], grad[PARAMS][MOST], moment[MOMENTS][PARAMS][MOST];
     double norm[STEPS];
-    uint64_t state_bytes, grad_bytes, host_bytes;
+    uint64_t state_bytes, grad_bytes, host_bytes, disk_bytes;
     bool in_block; /* the device has no parameters between programs */
 } trained;
 
@@ -106,16 +108,20 @@ static yk_status read_all(yk__engine *e, const uint32_t *number, trained *out, y
     out->grad_bytes = s.grad_bytes;
     out->state_bytes = s.state_bytes;
     out->host_bytes = s.host_bytes;
+    out->disk_bytes = s.disk_bytes;
     return YK_OK;
 }
 
 /* An update by the device; by the host; and by it, with gradients in slices, or parameters, too. */
 typedef enum update { OWN, STATE, GRADIENTS, PARAMETERS } update;
 
+static const char *folder; /* of moments in files; NULL for none */
+
 static yk_status train_on(yk__device *dev, update kind, const yk__opt_layout *o, trained *out, yk_error *err)
 {
     const yk__engine_config c = {.precision = YK_F32, .bucket_bytes = 1 << 14, .offloads = kind != OWN, .host = &processor,
-                                 .scatters = kind >= GRADIENTS, .slices = kind == PARAMETERS};
+                                 .scatters = kind >= GRADIENTS, .slices = kind == PARAMETERS,
+                                 .state_dir = folder, .state_block = 1024};
     static float v[MOST];
     uint32_t number[PARAMS];
     yk__engine *e = NULL;
@@ -188,6 +194,38 @@ START_TEST(the_host_updates_as_a_processor)
 }
 END_TEST
 
+START_TEST(moments_in_a_file_change_no_bit)
+{
+    static trained own, memory, host, pulled;
+    const yk__opt_layout *o = &rules[_i];
+    char dir[] = "/tmp/yoke-disk-XXXXXX";
+    uint64_t bytes = 0;
+    yk_error err = YK_ERROR_INIT;
+    yk__device *cpu = NULL, *dev = NULL;
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    folder = NULL;
+    ck_assert_msg(!yk__device_open(&processor, &cpu, &err) && !train_on(cpu, STATE, o, &memory, &err), "%s", err.text);
+    folder = dir;
+    ck_assert_msg(!train_on(cpu, STATE, o, &own, &err) && !ref_open(&dev, &err) && !train_on(dev, STATE, o, &host, &err) &&
+                      !train_on(dev, PARAMETERS, o, &pulled, &err),
+                  "%s", err.text);
+    folder = NULL;
+    expect_same(&memory, &own);
+    expect_same(&memory, &host);
+    expect_same(&memory, &pulled);
+    ck_assert(pulled.in_block);
+    for (int i = 0; i < PARAMS; i++) /* each parameter has buckets' pages of its own */
+        bytes += size[i] * 4 * yk__optim_moments(o);
+    ck_assert(bytes ? own.disk_bytes >= bytes : own.disk_bytes == 0);
+    ck_assert_uint_lt(own.disk_bytes, bytes + 4096 * MOMENTS * PARAMS + 1);
+    ck_assert_uint_eq(memory.disk_bytes, 0);
+    ck_assert_uint_eq(host.state_bytes, 0);
+    ck_assert_msg(!rmdir(dir), "a file stays in %s", dir);
+    yk__device_close(dev);
+    yk__device_close(cpu);
+}
+END_TEST
+
 /* The update is submitted, and the host never ends it. */
 static yk_status hang_in_update(yk__updater *u, yk_error *err)
 {
@@ -233,6 +271,7 @@ int main(void)
 {
     TCase *t = tcase_create("offload");
     tcase_add_loop_test(t, the_host_updates_as_a_processor, 0, sizeof rules / sizeof *rules);
+    tcase_add_loop_test(t, moments_in_a_file_change_no_bit, 0, sizeof rules / sizeof *rules);
     tcase_add_test(t, a_host_that_hangs_is_named);
     tcase_set_timeout(t, 120);
     return suite_run("offload", t);

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A file of working memory; see tier.h.
+ *
+ * The step thread appends requests to a ring, and the tier's thread runs them one after the other. So a write of a block stands before the
+ * next read into the same memory, without a further rule.
+ */
+#include "config.h"
+
+#include "core/io/tier.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "core/base/limit.h"
+#include "core/base/mem.h"
+#include "core/io/folder.h"
+
+#define PREFIX ".yoke-state-"
+#define REQUESTS 32u
+
+typedef struct tier_request {
+    char *memory;
+    uint64_t at, bytes;
+    bool writes;
+} tier_request;
+
+struct yk__tier {
+    char *dir;
+    int fd;
+    bool is_direct;
+    bool has_thread;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    tier_request request[REQUESTS]; /* request i at i % REQUESTS */
+    uint64_t begun, done;           /* their numbers begin at 1 */
+    bool ends;
+    yk_error failed;
+};
+
+/* ---- The thread ---- */
+
+static yk_status request_fail(const yk__tier *tier, const tier_request *r, uint64_t done, int error, yk_error *err)
+{
+    const char *what = r->writes ? "write" : "read", *remedy = "look at that disk";
+    if (error == ENOSPC || error == EDQUOT || error == EFBIG)
+        remedy = error == EFBIG ? "raise the limit of file size (ulimit -f)" : "free space there, or take another folder";
+    return yk__fail(err, YK_E_IO, "%s: expected to %s %llu bytes of the state on disk at %llu, got %llu%s%s: %s", tier->dir, what,
+                    (unsigned long long)r->bytes, (unsigned long long)r->at, (unsigned long long)done, error ? " and " : "",
+                    error ? strerror(error) : ", the file's end", remedy);
+}
+
+/* The kernel may move fewer bytes than asked for. A rest that is no whole page has no next request with O_DIRECT: it is the file's end. */
+static yk_status request_run(const yk__tier *tier, const tier_request *r, yk_error *err)
+{
+    uint64_t done = 0;
+    while (done < r->bytes) {
+        const off_t at = (off_t)(r->at + done);
+        const ssize_t n = r->writes ? pwrite(tier->fd, r->memory + done, r->bytes - done, at)
+                                    : pread(tier->fd, r->memory + done, r->bytes - done, at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return request_fail(tier, r, done, errno, err);
+        done += (uint64_t)n;
+        if (n == 0 || (done < r->bytes && done % YK__TIER_PAGE))
+            return request_fail(tier, r, done, 0, err);
+    }
+    return YK_OK;
+}
+
+static void *tier_main(void *arg)
+{
+    yk__tier *tier = arg;
+    yk_error err = YK_ERROR_INIT;
+    pthread_mutex_lock(&tier->lock);
+    while (!tier->ends || tier->done < tier->begun) {
+        if (tier->done == tier->begun) {
+            pthread_cond_wait(&tier->changed, &tier->lock);
+            continue;
+        }
+        const tier_request r = tier->request[(tier->done + 1) % REQUESTS];
+        pthread_mutex_unlock(&tier->lock);
+        if (!err.status)
+            request_run(tier, &r, &err);
+        pthread_mutex_lock(&tier->lock);
+        tier->failed = err;
+        tier->done++;
+        pthread_cond_broadcast(&tier->changed);
+    }
+    pthread_mutex_unlock(&tier->lock);
+    return NULL;
+}
+
+/* All signals stay with other threads; SIGXFSZ of a write is then an error of that write. */
+static yk_status thread_start(yk__tier *tier, yk_error *err)
+{
+    sigset_t all, old;
+    int failed;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    failed = pthread_create(&tier->thread, NULL, tier_main, tier);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (failed)
+        return yk__fail(err, YK_E_IO, "starting the thread of the state on disk: %s", strerror(failed));
+    tier->has_thread = true;
+    return YK_OK;
+}
+
+/* ---- Requests ---- */
+
+static uint64_t request_begin(yk__tier *tier, tier_request r)
+{
+    uint64_t number;
+    pthread_mutex_lock(&tier->lock);
+    while (tier->begun - tier->done == REQUESTS)
+        pthread_cond_wait(&tier->changed, &tier->lock);
+    number = ++tier->begun;
+    tier->request[number % REQUESTS] = r;
+    pthread_cond_broadcast(&tier->changed);
+    pthread_mutex_unlock(&tier->lock);
+    return number;
+}
+
+uint64_t yk__tier_read(yk__tier *tier, void *to, uint64_t at, uint64_t bytes)
+{
+    return request_begin(tier, (tier_request){to, at, bytes, false});
+}
+
+uint64_t yk__tier_write(yk__tier *tier, const void *from, uint64_t at, uint64_t bytes)
+{
+    return request_begin(tier, (tier_request){(char *)from, at, bytes, true});
+}
+
+yk_status yk__tier_wait(yk__tier *tier, uint64_t number, yk_error *err)
+{
+    pthread_mutex_lock(&tier->lock);
+    while (tier->done < number)
+        pthread_cond_wait(&tier->changed, &tier->lock);
+    if (tier->failed.status)
+        *err = tier->failed;
+    pthread_mutex_unlock(&tier->lock);
+    return err->status;
+}
+
+yk_status yk__tier_idle(yk__tier *tier, yk_error *err)
+{
+    return yk__tier_wait(tier, tier->begun, err);
+}
+
+/* ---- Space ---- */
+
+static uint64_t tier_free(const yk__tier *tier)
+{
+    struct statvfs s;
+    return fstatvfs(tier->fd, &s) ? UINT64_MAX : (uint64_t)s.f_bavail * s.f_frsize;
+}
+
+yk_status yk__tier_expect(const yk__tier *tier, uint64_t bytes, const char *what, yk_error *err)
+{
+    const uint64_t left = tier_free(tier);
+    if (left >= bytes)
+        return YK_OK;
+    return yk__fail(err, YK_E_IO, "expected %llu bytes free in %s, got %llu: free space for %s, or take another folder",
+                    (unsigned long long)bytes, tier->dir, (unsigned long long)left, what);
+}
+
+/* A file system without fallocate takes the space when it is written. */
+yk_status yk__tier_reserve(yk__tier *tier, uint64_t at, uint64_t bytes, yk_error *err)
+{
+    yk__limit_held held;
+    struct stat now = {0};
+    int failed = 0;
+    yk__limit_hold(&held);
+    if (fallocate(tier->fd, 0, (off_t)at, (off_t)bytes))
+        failed = errno;
+    if (failed == EOPNOTSUPP || failed == ENOSYS)
+        failed = fstat(tier->fd, &now) || ((uint64_t)now.st_size < at + bytes && ftruncate(tier->fd, (off_t)(at + bytes))) ? errno : 0;
+    yk__limit_release(&held);
+    if (!failed)
+        return YK_OK;
+    if (failed == ENOSPC || failed == EDQUOT)
+        return yk__fail(err, YK_E_IO, "expected %llu bytes free in %s, got %llu (%s): free space there, or take another folder",
+                        (unsigned long long)bytes, tier->dir, (unsigned long long)tier_free(tier), strerror(failed));
+    return yk__fail(err, YK_E_IO, "%s: expected a file of %llu bytes for the state on disk, got: %s%s", tier->dir,
+                    (unsigned long long)(at + bytes), strerror(failed), failed == EFBIG ? ": raise the limit (ulimit -f)" : "");
+}
+
+/* A file system without holes keeps the space, which its next owner writes. */
+void yk__tier_give_back(yk__tier *tier, uint64_t at, uint64_t bytes)
+{
+    fallocate(tier->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)bytes);
+}
+
+/* ---- The file ---- */
+
+/* Names of processes that were killed between making a file and removing its name. A living process needs its file's name no more. */
+static yk_status names_remove(const char *dir, yk_error *err)
+{
+    DIR *d = opendir(dir);
+    struct dirent *e;
+    if (!d)
+        return yk__fail(err, YK_E_IO, "%s: expected a folder for the state on disk, got: %s", dir, strerror(errno));
+    while ((e = yk__folder_next(d, dir, err)))
+        if (!strncmp(e->d_name, PREFIX, sizeof PREFIX - 1))
+            unlinkat(dirfd(d), e->d_name, 0);
+    closedir(d);
+    return err->status;
+}
+
+static yk_status file_make(yk__tier *tier, yk_error *err)
+{
+    char *name = yk__format("%s/" PREFIX "XXXXXX", tier->dir);
+    if (!name)
+        return yk__fail_mem(err, strlen(tier->dir), "the state on disk");
+    tier->fd = mkostemp(name, O_CLOEXEC);
+    if (tier->fd < 0)
+        yk__fail(err, YK_E_IO, "%s: expected a folder to write to, got: %s", tier->dir, strerror(errno));
+    else
+        unlink(name);
+    yk__free(name);
+    if (!err->status)
+        tier->is_direct = !fcntl(tier->fd, F_SETFL, O_DIRECT);
+    return err->status;
+}
+
+yk_status yk__tier_open(const char *dir, yk__tier **out, yk_error *err)
+{
+    yk__tier *tier = yk__calloc(1, sizeof *tier);
+    if (!tier)
+        return yk__fail_mem(err, sizeof *tier, "the state on disk");
+    tier->fd = -1;
+    pthread_mutex_init(&tier->lock, NULL);
+    pthread_cond_init(&tier->changed, NULL);
+    tier->dir = yk__strdup(dir);
+    if (!tier->dir)
+        yk__fail_mem(err, strlen(dir), "the state on disk");
+    if (err->status || names_remove(dir, err) || file_make(tier, err) || thread_start(tier, err)) {
+        yk__tier_close(tier);
+        return err->status;
+    }
+    *out = tier;
+    return YK_OK;
+}
+
+void yk__tier_close(yk__tier *tier)
+{
+    if (!tier)
+        return;
+    if (tier->has_thread) {
+        pthread_mutex_lock(&tier->lock);
+        tier->ends = true;
+        pthread_cond_broadcast(&tier->changed);
+        pthread_mutex_unlock(&tier->lock);
+        pthread_join(tier->thread, NULL);
+    }
+    if (tier->fd >= 0)
+        close(tier->fd);
+    pthread_cond_destroy(&tier->changed);
+    pthread_mutex_destroy(&tier->lock);
+    yk__free(tier->dir);
+    yk__free(tier);
+}
+
+bool yk__tier_is_direct(const yk__tier *tier)
+{
+    return tier->is_direct;
+}
