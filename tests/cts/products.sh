@@ -48,11 +48,12 @@ tested()
 }
 
 device 11 11
-run_cts "11 bits, which it says" "$WORK/plugins/yoke_blas.so" --quick --group abi,op,body,queue,rebind,random,gradients --count 20 \
+run_cts "11 bits, which it says" "$WORK/plugins/yoke_blas.so" --quick --group abi,op,body,rebind,random,gradients --count 20 \
     --report "$WORK/report"
 grep -q '"product_bits": "11"' "$WORK/report"
 result $? "the report names the bits"
 run_cts "11 bits in long sums" "$WORK/plugins/yoke_blas.so" --quick --group long --only 'long/dot.f32*'
+run_cts "11 bits in a chain of products" "$WORK/plugins/yoke_blas.so" --group queue --only "queue/*_after_run"
 "$YOKE_BUILD/yoke" info >"$WORK/out" 2>&1 && grep -q 'blas:0 .*(products of f32 keep 11 of 24 bits)' "$WORK/out" &&
     "$YOKE_BUILD/yoke" info --json | grep -q '"spec": "blas:0".*"product_bits": 11.*"spec": "cpu:0".*"product_bits": 24'
 result $? "yoke info names them"

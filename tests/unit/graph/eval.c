@@ -63,6 +63,33 @@ START_TEST(rounds_to_even)
 }
 END_TEST
 
+/* yk__eval_node_rounded: operands of dot that are not of 16 bits, to the nearest number of so many bits; nothing else. */
+START_TEST(operands_of_products_are_rounded)
+{
+    static const int64_t one[] = {1, 1};
+    const uint32_t bits[] = {0, 24, 11, 8};
+    const float want[] = {1 + 0x1.8p-11f, 1 + 0x1.8p-11f, 1 + 0x1p-10f, 1};
+    float x = want[0], w = 1, y = 0, sum = 0;
+    uint16_t half = 0x3c01, half_y = 0; /* 1 + 2^-10 */
+    uint16_t half_one = 0x3c00;
+    yk_graph sealed;
+    yk_error err = YK_ERROR_INIT;
+    const yk__vid a = leaf_over(&x, YK_F32, 2, one), b = leaf_over(&w, YK_F32, 2, one);
+    value_into(yk__dot(&g, a, b, false, false), &y);
+    value_into(yk__bin(&g, YK_OP_ADD, a, a), &sum);
+    value_into(yk__dot(&g, leaf_over(&half, YK_F16, 2, one), leaf_over(&half_one, YK_F16, 2, one), false, false), &half_y);
+    ck_assert_int_eq(yk__graph_seal(&g, &sealed, &err), YK_OK);
+    for (size_t i = 0; i < sizeof bits / sizeof *bits; i++) {
+        for (uint32_t n = 0; n < sealed.n_node; n++)
+            ck_assert_msg(yk__eval_node_rounded(&sealed, n, slot, bits[i], &err) == YK_OK, "%s", err.text);
+        ck_assert_msg(y == want[i], "%u bits: %a, not %a", bits[i], (double)y, (double)want[i]);
+        ck_assert_float_eq(sum, 2 * want[0]);
+        ck_assert_uint_eq(half_y, half);
+        ck_assert_float_eq(x, want[0]); /* in its place it stays */
+    }
+}
+END_TEST
+
 START_TEST(all_halves_round_trip)
 {
     for (uint32_t dtype = YK_F16; dtype <= YK_BF16; dtype++)
@@ -163,6 +190,6 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {rounds_to_even, all_halves_round_trip, strides_and_views, dot_accumulates_where_asked,
-                                  whole_numbers,  random_numbers,        missing_memory};
+                                  whole_numbers,  random_numbers,        missing_memory,    operands_of_products_are_rounded};
     return suite_run_all("graph_eval", tests, sizeof tests / sizeof *tests, graph_begin, graph_end);
 }
