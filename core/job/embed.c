@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A job inside another program: any of its threads can end it, and its log lines go to the program's own log. */
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -39,6 +40,18 @@ void yk__cancel_noticed(yk_job *job)
         return;
     yk__fail(&why, YK_E_CANCELLED, CANCELLED);
     yk__job_fail(job, &why); /* adds the rank's name */
+}
+
+void yk_warn(yk_job *job, const char *fmt, ...)
+{
+    char line[1024];
+    va_list ap;
+    if (!yk_is_main(job))
+        return;
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    yk__log_line("yoke: %s", yk__printable(line));
 }
 
 void yk_set_log(void (*write)(void *user, const char *line), void *user)
