@@ -47,6 +47,7 @@ typedef struct yk__seat {
     bool stays;             /* other ranks read from it: no trial leaves it out */
     bool limited;           /* its memory is limited: few rows until the number that fits is known */
     double pace;            /* seconds of the start-up probe; 0 if unknown */
+    uint32_t part;          /* of the optimizer, as the user fixed it for every rank; 0 in all seats: parts are found */
     uint64_t quantum;       /* its rows are to be a multiple of this (yk_device_caps.row_quantum); 0 for any number */
     uint64_t cores[YK__SEAT_CORES / 64]; /* bits of the host's cores that it computes on; none for a device of its own */
 } yk__seat;
@@ -60,7 +61,7 @@ typedef struct yk__decision {
     uint64_t *share;     /* rows */
     bool *member;
     bool *excluded;      /* members among them are on trial */
-    double *owns;        /* parts of the optimizer */
+    double *owns;        /* parts of the optimizer; fixed ones need not add up to 1 */
     uint32_t generation; /* changes of roles so far */
     bool settled;        /* no probe, trial or alert is open */
 } yk__decision;

@@ -41,6 +41,7 @@ yk_status yk__fit_new(uint32_t ranks, uint64_t n, const yk__seat *seat, yk__fit 
         f->rank[r].pace = seat[r].pace;
         f->rank[r].limited = seat[r].limited;
         f->rank[r].quantum = seat[r].quantum;
+        f->rank[r].fixed = seat[r].part;
     }
     *out = f;
     return YK_OK;
@@ -132,9 +133,18 @@ static bool parts_fit(const yk__fit *f, const bool *member)
     return most > 1 - 1e-9;
 }
 
+bool yk__fit_parts_fixed(const yk__fit *f)
+{
+    return f->rank[0].fixed > 0;
+}
+
 void yk__fit_parts(const yk__fit *f, const bool *owner, double *owns)
 {
     const yk__fit_work *work = &f->work;
+    for (uint32_t r = 0; r < f->ranks; r++)
+        owns[r] = owner[r] ? f->rank[r].fixed : 0;
+    if (yk__fit_parts_fixed(f))
+        return;
     for (uint32_t r = 0; r < f->ranks; r++) {
         work->update[r] = update_of(f, r);
         work->copy[r] = f->rank[r].copy;

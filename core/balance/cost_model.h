@@ -22,6 +22,7 @@ typedef struct yk__fit_rank {
     double update, copy; /* seconds of updating all parameters, of taking every parameter from other ranks; 0 if unknown */
     double pace;         /* seconds of the start-up probe; 0 if unknown */
     double part;         /* part of the optimizer that fits its memory; 0 if unknown */
+    uint32_t fixed;      /* part of the optimizer that the user fixed; 0 in all ranks: parts are found */
     uint64_t cap;        /* rows that fit its memory; 0 if unknown */
     bool limited;        /* its memory is limited, though by an unknown amount at first */
     uint64_t quantum;    /* its rows are to be a multiple of this; 0 for any number */
@@ -99,7 +100,8 @@ uint64_t yk__fit_cap(const yk__fit *f, uint32_t r); /* rows of a rank at most */
  * is unknown yet. The largest share takes the rest, of a rank without a quantum if there is one. Leaves the shares as they are if rows or
  * memory do not allow that. yk__fit_shares has done it. */
 void yk__fit_whole(const yk__fit *f, uint64_t *share);
-/* The best parts, of these ranks only; sum 1. */
+/* The best parts, of these ranks only; sum 1. Fixed parts: each owner's own, so that an excluded rank's goes to the others by theirs. */
+bool yk__fit_parts_fixed(const yk__fit *f);
 void yk__fit_parts(const yk__fit *f, const bool *owner, double *owns);
 /* Parts s[r] >= 0 with sum 1 that minimise the longest of update[r] s[r] + copy[r] (1 - s[r]). s[r] = 0 if owner[r] is not set, and
  * s[r] <= most[r] (NULL for no caps). Ranks of unknown update time (0) count as the mean of the known ranks. work: memory of the call, an

@@ -262,6 +262,8 @@ bool yk__policy_set(yk__policy *p, const double *v)
     yk__line_set(&p->fit->rest, v);
     for (uint32_t r = 0; r < p->ranks; r++)
         yk__line_set(&p->fit->rank[r].line, v += YK__LINE_NUMBERS);
+    if (yk__fit_parts_fixed(p->fit)) /* the numbers may be of a job with other parts */
+        yk__fit_parts(p->fit, p->now.member, p->now.owns);
     p->now.generation++;
     return true;
 }

@@ -44,6 +44,8 @@ void yk__shares_first(yk__policy *p)
     yk__fit_whole(p->fit, p->now.share);
     for (uint32_t r = 0; r < p->ranks; r++)
         p->now.owns[r] = low && begins_low(p, r) && !p->seat[r].limited ? 0 : 1;
+    if (yk__fit_parts_fixed(p->fit))
+        yk__fit_parts(p->fit, p->now.member, p->now.owns);
 }
 
 /* ---- Probing ----------------------------------------------------------------------------------------------------- */

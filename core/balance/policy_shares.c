@@ -69,8 +69,10 @@ bool yk__roles_improve(yk__policy *p)
 {
     double *owns = p->work.owns;
     yk__fit_parts(p->fit, p->now.member, owns);
-    if (yk__fit_update(p->fit, p->now.member, p->now.owns) - yk__fit_update(p->fit, p->now.member, owns) <
-        PARTS_WORTH * yk__fit_longest(p->fit, p->now.share))
+    if (yk__fit_parts_fixed(p->fit)
+            ? !memcmp(owns, p->now.owns, p->ranks * sizeof *owns)
+            : yk__fit_update(p->fit, p->now.member, p->now.owns) - yk__fit_update(p->fit, p->now.member, owns) <
+                  PARTS_WORTH * yk__fit_longest(p->fit, p->now.share))
         return false;
     memcpy(p->now.owns, owns, p->ranks * sizeof *owns);
     p->now.generation++;

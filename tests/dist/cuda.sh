@@ -57,8 +57,8 @@ hang_is_noticed() {
 # in again; clocks add a copy now and then. So the two usual lists of calls are compared, and most graphs have one of them. The neighbour
 # sleeps half a second in each run: a factor of its own time would multiply the moments in which a loaded machine runs other processes.
 calls() { # calls NAME STEPS DEVICES
-    FAKE_CUDA_CALLS="$out/calls-$1" YOKE_PLUGINS="cpu,cuda,$YOKE_BUILD/tests/dist/.libs/yoke_slow.so" YOKE_SLOW_RUN_US=500000 "$yoke" train \
-        --model mlp --model-config hidden=64 --data "idx:$out/images" --devices "$3" --global-batch 32 --max-steps "$2" \
+    FAKE_CUDA_CALLS="$out/calls-$1" YOKE_PLUGINS="cpu,cuda,$YOKE_BUILD/tests/dist/.libs/yoke_slow.so" YOKE_SLOW_RUN_US=500000 \
+        "$yoke" train --model mlp --model-config hidden=64 --data "idx:$out/images" --devices "$3" --global-batch 32 --max-steps "$2" \
         --max-grad-norm 0.1 --overwrite-output-dir --output-dir "$out/model"
 }
 

@@ -63,8 +63,9 @@ static void take_environment(yk_config *c)
 }
 
 /* Settings of a training are errors in a job that trains nothing. */
-static yk_status check_inference(yk_config *c, yk_error *err)
+static yk_status check_inference(yk_job *job, yk_error *err)
 {
+    yk_config *c = &job->config;
     if (c->plans_most && c->plans_most < PLANS_LEAST)
         return yk__fail(err, YK_E_ARG, "yk_config: plans_most is %u: expected %u or more, or 0 for the default", c->plans_most,
                         PLANS_LEAST);
@@ -74,6 +75,9 @@ static yk_status check_inference(yk_config *c, yk_error *err)
     if (c->local_sgd_steps || c->power_sgd_rank)
         return yk__fail(err, YK_E_ARG, "yk_config: inference with %s, but a job for inference has no gradients: choose one",
                         c->local_sgd_steps ? "local_sgd_steps" : "power_sgd_rank");
+    if (yk__job_offload(job) != YK__OFFLOAD_NONE)
+        return yk__fail(err, YK_E_ARG, "yk_config: inference with offload \"%s\", but a job for inference updates nothing, and its device "
+                        "holds the parameters: choose one", c->offload);
     return YK_OK;
 }
 
@@ -148,7 +152,7 @@ static yk_status check_config(yk_job *job, yk_error *err)
     c->hash_every = c->hash_every ? c->hash_every : 100;
     if (yk__offload_check(job, err))
         return err->status;
-    return check_gradients(job, err) ? err->status : check_inference(c, err);
+    return check_gradients(job, err) ? err->status : check_inference(job, err);
 }
 
 /* The format to compute in on this device. */

@@ -11,7 +11,7 @@ yk__offload yk__job_offload(const yk_job *job)
 {
     yk_error ignored = YK_ERROR_INIT;
     yk__offload offload;
-    return job->config.inference || yk__offload_read(job->config.offload, "", &offload, &ignored) ? YK__OFFLOAD_NONE : offload;
+    return yk__offload_read(job->config.offload, "", &offload, &ignored) ? YK__OFFLOAD_NONE : offload;
 }
 
 static yk_status check_stage(const yk_job *job, yk__offload offload, yk_error *err)

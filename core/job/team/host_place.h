@@ -6,7 +6,7 @@
 #include "core/job/job.h"
 #include "core/run/stage.h"
 
-yk__offload yk__job_offload(const yk_job *job); /* none in a job of inference */
+yk__offload yk__job_offload(const yk_job *job);
 /* YK_E_ARG for a place that is not built, and for a setting that updates otherwise. */
 yk_status yk__offload_check(const yk_job *job, yk_error *err);
 /* The processor, on this rank's cores, if this rank offloads; the rank's device is open. */

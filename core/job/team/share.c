@@ -37,7 +37,8 @@ yk_status yk__share_new(yk_job *job, const yk__rank_budget *budget, yk__fixed *f
     pthread_mutex_init(&s->lock, NULL);
     for (uint32_t r = 0; r < job->team.world; r++) {
         s->seat[r] = (yk__seat){
-            .forced = budget[r].forced, .stays = budget[r].stays, .limited = budget[r].limited, .quantum = budget[r].quantum};
+            .forced = budget[r].forced, .stays = budget[r].stays, .limited = budget[r].limited, .quantum = budget[r].quantum,
+            .part = job->team.parts.is_fixed ? job->team.parts.part[r] : 0};
         if (budget[r].cores)
             yk__seat_cores(&s->seat[r], budget[r].cores);
     }
@@ -178,10 +179,13 @@ static void shares_log(const yk_job *job)
     const double *owns = yk__policy_decision(s->policy)->owns;
     char text[400];
     size_t used = 0;
+    double all = 0;
     if (job->team.rank != 0 || yk__log_level() < YK_LOG_DEBUG)
         return;
+    for (uint32_t r = 0; r < job->team.world; r++)
+        all += owns[r];
     for (uint32_t r = 0; r < job->team.world && used + 40 < sizeof text; r++)
-        used += (size_t)snprintf(text + used, sizeof text - used, " %llu (%.2f)", (unsigned long long)s->share[r], owns[r]);
+        used += (size_t)snprintf(text + used, sizeof text - used, " %llu (%.2f)", (unsigned long long)s->share[r], owns[r] / all);
     yk__log(YK_LOG_DEBUG, "balance", "step %llu: shares (parts of the optimizer):%s",
             (unsigned long long)(job->opt ? job->opt->steps : 0), text);
 }
@@ -195,16 +199,7 @@ static yk_status roles_take(yk_job *job, yk_error *err)
     s->generation = now->generation;
     if (job->config.local_sgd_steps) /* every rank takes part and updates every parameter */
         return YK_OK;
-    if (!job->team.parts.is_fixed)
-        return yk__engine_set_roles(job->engine, &(yk__roles){now->member, now->owns}, err);
-    double *owns = yk__calloc(job->team.world, sizeof *owns);
-    if (!owns)
-        return yk__fail_mem(err, job->team.world * sizeof *owns, "the parts of slices");
-    for (uint32_t r = 0; r < job->team.world; r++) /* an excluded rank's part goes to the others, by their parts */
-        owns[r] = now->member[r] ? job->team.parts.part[r] : 0;
-    yk__engine_set_roles(job->engine, &(yk__roles){now->member, owns}, err);
-    yk__free(owns);
-    return err->status;
+    return yk__engine_set_roles(job->engine, &(yk__roles){now->member, now->owns}, err);
 }
 
 static void events_log(yk_job *job)

@@ -379,6 +379,44 @@ START_TEST(parts_of_the_optimizer_fit_memory)
 }
 END_TEST
 
+static void expect_parts(const world *w, double first, double second)
+{
+    const double *owns = yk__policy_decision(w->p)->owns;
+    ck_assert_msg(owns[0] == first && owns[1] == second, "%g:%g, fixed at 1:3", owns[0], owns[1]);
+}
+
+/* Fixed parts stay as they are beside a rank that updates faster. An excluded rank's part goes to the other, and comes back with it. A
+ * checkpoint of a job with other parts leaves them alone. */
+START_TEST(parts_of_the_optimizer_stay_fixed)
+{
+    world w = {.ranks = 2, .n = 128, .d = {{.a = 2e-4, .b = 4e-5, .noise = 0.03, .update = 1e-4},
+                                           {.a = 2e-4, .b = 4e-5, .noise = 0.03, .update = 1e-3, .from = 300, .to = 1000, .factor = 200}},
+               .seat = {{.part = 1}, {.part = 3}}};
+    yk_error err = YK_ERROR_INIT;
+    yk__policy *other;
+    double *v;
+    world_begin(&w);
+    expect_parts(&w, 1, 3);
+    world_windows(&w, 300);
+    expect_parts(&w, 1, 3);
+    world_windows(&w, 600);
+    ck_assert_int_eq(w.excluded, 1);
+    expect_parts(&w, 1, 0);
+    world_windows(&w, 12000);
+    ck_assert_int_eq(w.back, 1);
+    expect_parts(&w, 1, 3);
+    v = calloc(yk__policy_count(w.p), sizeof *v);
+    yk__policy_get(w.p, v);
+    w.seat[0].part = 7;
+    ck_assert_int_eq(yk__policy_new(2, w.seat, 128, &other, &err), YK_OK);
+    ck_assert(yk__policy_set(other, v));
+    ck_assert(yk__policy_decision(other)->owns[0] == 7 && yk__policy_decision(other)->owns[1] == 3);
+    free(v);
+    yk__policy_free(other);
+    world_finish(&w);
+}
+END_TEST
+
 static uint64_t timed_of(world *w, uint64_t n)
 {
     uint64_t timed = 0;
@@ -696,6 +734,7 @@ int main(void)
     tcase_add_test(t, changes_earn_their_compiles);
     tcase_add_test(t, steady_shares_are_calm);
     tcase_add_test(t, parts_of_the_optimizer_follow);
+    tcase_add_test(t, parts_of_the_optimizer_stay_fixed);
     tcase_add_loop_test(t, parts_of_the_optimizer_fit_memory, 0, 3);
     tcase_add_test(t, steady_windows_are_seldom_timed);
     tcase_add_test(t, tries_cost_little);

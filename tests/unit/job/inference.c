@@ -243,6 +243,7 @@ START_TEST(settings_of_a_training_are_refused)
 {
     config_refused(&(yk_config){.devices = "cpu:0", .quiet = true, .inference = true, .local_sgd_steps = 2}, "local_sgd_steps");
     config_refused(&(yk_config){.devices = "cpu:0", .quiet = true, .inference = true, .power_sgd_rank = 2}, "power_sgd_rank");
+    config_refused(&(yk_config){.devices = "cpu:0", .quiet = true, .inference = true, .offload = "state=host"}, "offload \"state=host\"");
     config_refused(&(yk_config){.devices = "cpu:0", .quiet = true, .plans_most = 3}, "plans_most is 3: expected 4 or more");
 }
 END_TEST
