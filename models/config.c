@@ -143,6 +143,6 @@ void model_config_rest(yk_job *job, const model_kind *kind, yk_settings *s)
         if (!key_in(harmless, sizeof harmless / sizeof harmless[0], key) && strlen(unknown) + strlen(key) + 3 < sizeof unknown)
             snprintf(unknown + strlen(unknown), sizeof unknown - strlen(unknown), "%s%s", *unknown ? ", " : "", key);
     }
-    if (*unknown && yk_is_main(job))
-        fprintf(stderr, "yoke: config.json: keys that model %s does not know, which change nothing: %s\n", kind->name, unknown);
+    if (*unknown)
+        yk_warn(job, "config.json: keys that model %s does not know, which change nothing: %s", kind->name, unknown);
 }

@@ -96,14 +96,14 @@ static void say_head(const yk_model *m, const char *path, int64_t classes)
     else if (m->own.head_differs && !m->own.new_head)
         model_fail(m->job, YK_E_FORMAT, "%s: its classifier (%sweight, %sbias) is of classes of other names than the data's: --new-head "
                    "(new_head=yes) gives the model a new one for them", path, m->head, m->head);
-    else if (yk_is_main(m->job) && classes)
-        fprintf(stderr, "yoke: %s: its classifier (%sweight, %sbias) of %lld classes is not taken: it starts new, of %lld\n", path, m->head,
+    else if (classes)
+        yk_warn(m->job, "%s: its classifier (%sweight, %sbias) of %lld classes is not taken: it starts new, of %lld", path, m->head,
                 m->head, (long long)classes, own);
-    else if (yk_is_main(m->job) && m->own.head_differs)
-        fprintf(stderr, "yoke: %s: its classifier (%sweight, %sbias) is not taken, as its classes have other names: it starts new\n", path,
+    else if (m->own.head_differs)
+        yk_warn(m->job, "%s: its classifier (%sweight, %sbias) is not taken, as its classes have other names: it starts new", path,
                 m->head, m->head);
-    else if (yk_is_main(m->job) && m->own.new_head)
-        fprintf(stderr, "yoke: %s: its classes are those of the data: its classifier (%sweight, %sbias) stays\n", path, m->head, m->head);
+    else if (m->own.new_head)
+        yk_warn(m->job, "%s: its classes are those of the data: its classifier (%sweight, %sbias) stays", path, m->head, m->head);
 }
 
 /* True if the classifier starts new, because the file's has other classes. */
@@ -121,9 +121,9 @@ static bool head_is_new(const yk_model *m, yk_weights *w, const char *path)
     }
     if (found) /* otherwise it is new anyway */
         say_head(m, path, classes);
-    else if (m->own.classes && yk_is_main(m->job))
-        fprintf(stderr, "yoke: %s: its configuration has num_labels %lld, and the data's labels are %lld names: the classifier has %lld "
-                "classes (--model-config num_labels=%lld keeps the first number)\n", path, (long long)m->own.classes, now, now,
+    else if (m->own.classes)
+        yk_warn(m->job, "%s: its configuration has num_labels %lld, and the data's labels are %lld names: the classifier has %lld "
+                "classes (--model-config num_labels=%lld keeps the first number)", path, (long long)m->own.classes, now, now,
                 (long long)m->own.classes);
     return found && (classes || m->own.head_differs);
 }
@@ -132,8 +132,8 @@ static void say_new(const yk_model *m, const char *path, const char *name)
 {
     if (!may_be_new(name) && !(m->own.new_head && is_of_head(m, name)))
         model_fail(m->job, YK_E_FORMAT, "%s: no tensor \"%s\", which model %s needs", path, name, m->kind->name);
-    else if (!strstr(name, "num_batches") && yk_is_main(m->job))
-        fprintf(stderr, "yoke: %s has no \"%s\": it starts new\n", path, name);
+    else if (!strstr(name, "num_batches"))
+        yk_warn(m->job, "%s has no \"%s\": it starts new", path, name);
 }
 
 /* Loads every parameter that the file has; returns their number. */
@@ -287,8 +287,8 @@ static void say_left(const yk_model *m, yk_weights *w, const char *path, const b
             snprintf(names + strlen(names), sizeof names - strlen(names), "%s%.*s", left ? ", " : "", NAME_SIZE - 4, name);
         left++;
     }
-    if (left && yk_is_main(m->job))
-        fprintf(stderr, "yoke: %s: model %s has no place for %u of its tensors: %s%s\n", path, m->kind->name, left, names,
+    if (left)
+        yk_warn(m->job, "%s: model %s has no place for %u of its tensors: %s%s", path, m->kind->name, left, names,
                 left > NAMED ? ", .." : "");
 }
 

@@ -5,6 +5,7 @@
  * yk_cancel may come from any thread while the job is open. The job's own thread notices at its next wait or yk_ok, and fails with
  * YK_E_CANCELLED on all ranks.
  */
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -44,6 +45,18 @@ void yk__cancel_noticed(yk_job *job)
         return;
     yk__fail(&why, YK_E_CANCELLED, CANCELLED);
     yk__job_fail(job, &why); /* adds the rank's name */
+}
+
+void yk_warn(yk_job *job, const char *fmt, ...)
+{
+    char line[1024];
+    va_list ap;
+    if (!yk_is_main(job))
+        return;
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    yk__log_line("yoke: %s", yk__printable(line));
 }
 
 void yk_set_log(void (*write)(void *user, const char *line), void *user)

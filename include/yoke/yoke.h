@@ -162,8 +162,7 @@ YK_API void yk_fail(yk_job *job, yk_status status, const char *text);
  * still to be called, by the job's own thread; a CPU computes no more within 100 ms. A job that is closed already is left alone, as is
  * NULL. Another device (OpenCL, Vulkan, CUDA) first ends the commands it has: the step returns within 500 ms, and yk_close waits for the
  * device, or for 2 s in which it finishes nothing; then the process keeps what that device holds. A compiler ends first, too: a first step
- * on OpenCL took 10 to 24 s more. Measured from the call, by tests/unit/job/guest: 0 to 20 ms on a CPU and to 85 ms until yk_close ends,
- * within 20 ms in collectives over shared memory and sockets. */
+ * on OpenCL took 10 to 24 s more. Measured from the call: 0 to 20 ms on a CPU, to 85 ms until yk_close ends, 20 ms in collectives. */
 YK_API void yk_cancel(yk_job *job);
 /* [safe] Lines that would go to standard error are given to write(user, line) instead, without their newline: of all jobs of the process,
  * from any thread, one at a time. It makes no call of this header. NULL: standard error again. Among them are lines that yk_launch and
@@ -252,6 +251,8 @@ YK_API void yk_trace_end(yk_job *job, const char *file);
 YK_API void yk_sync(yk_job *job);
 /* [safe] printf on rank 0 alone, then a flush. Prints nothing after an error, as values are NaN then. */
 YK_API void yk_print(yk_job *job, const char *fmt, ...);
+/* [safe] Rank 0 alone: the line "yoke: TEXT", of 1023 bytes at most, to standard error or to the function of yk_set_log. */
+YK_API void yk_warn(yk_job *job, const char *fmt, ...);
 /* [all] [waits] Rank 0 prints every rank's line, "[RANK 1] ..", in rank order. A line has at most 1023 bytes. */
 YK_API void yk_print_in_order(yk_job *job, const char *fmt, ...);
 
@@ -748,9 +749,8 @@ YK_API void yk_model_load(yk_model *m, const char *path);
 /* [all] [waits] Writes weights, config.json and the tokenizer's files, replaced together (yk_stage_begin). A checkpoint of a job with one
  * model has the same files: yk_model_from_pretrained opens it. */
 YK_API void yk_model_save(yk_model *m, const char *dir);
-/* Fails the job, in a line that names model and data, unless the model can work on the data: kind, shape, token ids and classes must
- * fit. yk_model_new and yk_model_from_pretrained check their data; other data (evaluation) are checked before the first step. True if
- * they fit. */
+/* Fails the job, in a line that names model and data, unless the model can work on the data: kind, shape, token ids and classes. Data
+ * of yk_model_new and yk_model_from_pretrained are checked there, other data before the first step. True if they fit. */
 YK_API bool yk_model_fits(yk_model *m, const yk_data *data);
 /* The logits of a batch: [n, C]; for language models [n, T, V]; for a regression (BERT with num_labels=1) its numbers [n, 1]. */
 YK_API yk_t yk_forward(yk_model *m, const yk_batch *batch);

@@ -47,7 +47,7 @@ static kit_profile_entry *entry_take(kit_profile *profile)
 void kit_profile_end(kit_profile *profile, const char *device)
 {
     if (profile->first)
-        fprintf(stderr, "%12s %8s %12s  %s\n", "us", "runs", "first us", device);
+        profile->host->log(0, device, "%12s %8s %12s", "us", "runs", "first us");
     for (kit_profile_entry *e; (e = entry_take(profile)) != NULL; profile->host->free(e))
-        fprintf(stderr, "%12.1f %8" PRIu64 " %12.1f  %s\n", (double)e->ns * 1e-3, e->runs, (double)e->first_ns * 1e-3, e->name);
+        profile->host->log(0, device, "%12.1f %8" PRIu64 " %12.1f  %s", (double)e->ns * 1e-3, e->runs, (double)e->first_ns * 1e-3, e->name);
 }

@@ -16,7 +16,7 @@ typedef struct kit_profile {
 
 /* Adds one run. The first run of each name, in which drivers compile, is kept apart. Without memory the run is dropped. */
 void kit_profile_add(kit_profile *profile, const char *name, uint64_t ns);
-/* Prints to stderr under the device's name, the longest first, and clears the list; no-op for an empty list. */
+/* Prints to the log under the device's name, the longest first, and clears the list; no-op for an empty list. */
 void kit_profile_end(kit_profile *profile, const char *device);
 
 #endif

@@ -24,7 +24,7 @@ for device in cpu:0 "$WORK/yoke_cc.so:0" "$WORK/yoke_blas.so:0"; do
         tail -3 "$WORK/err" | sed 's/^/# /'
 done
 # of the last one: us, runs, us of the first run, then operation, place and shape
-grep -q '^ *[0-9.]* *[0-9]* *[0-9.]*  dot library \[[0-9]*,[0-9]*\] .* -> \[' "$WORK/err" &&
+grep -q '^yoke: [^:]*: *[0-9.]* *[0-9]* *[0-9.]*  dot library \[[0-9]*,[0-9]*\] .* -> \[' "$WORK/err" &&
     grep -q '  [a-z_]* host \[.* -> \[' "$WORK/err"
 result $? "YOKE_BLAS_PROFILE=1 has the time of each operation, in the library and by the host"
 YOKE_BLAS_PROFILE=all "$YOKE_BUILD/yoke" bench step --devices "$WORK/yoke_blas.so:0" --model mlp >"$WORK/out" 2>"$WORK/err"

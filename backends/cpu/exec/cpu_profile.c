@@ -50,9 +50,9 @@ static void print_longest(uint64_t total)
     entry = *best;
     *best = entry->next;
     if (entry->runs)
-        fprintf(stderr, "%10.3f ms %5.1f %% %8llu x %10.2f us (least %10.2f)  %s\n", (double)entry->ns * 1e-6,
-                total ? 100.0 * (double)entry->ns / (double)total : 0.0, (unsigned long long)entry->runs,
-                (double)entry->ns * 1e-3 / (double)entry->runs, (double)entry->least * 1e-3, entry->text);
+        cpu_host->log(0, "cpu", "%10.3f ms %5.1f %% %8llu x %10.2f us (least %10.2f)  %s", (double)entry->ns * 1e-6,
+                      total ? 100.0 * (double)entry->ns / (double)total : 0.0, (unsigned long long)entry->runs,
+                      (double)entry->ns * 1e-3 / (double)entry->runs, (double)entry->least * 1e-3, entry->text);
     cpu_host->free(entry);
 }
 
@@ -62,7 +62,7 @@ void cpu_profile_end(void)
     for (const cpu_profile_entry *entry = entries; entry; entry = entry->next)
         total += entry->ns;
     if (on)
-        fprintf(stderr, "cpu profile: %.3f ms in all\n", (double)total * 1e-6);
+        cpu_host->log(0, "cpu", "profile: %.3f ms in all", (double)total * 1e-6);
     while (entries)
         print_longest(total);
 }

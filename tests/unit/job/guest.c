@@ -492,6 +492,54 @@ START_TEST(lines_of_a_launch_go_to_the_program)
 }
 END_TEST
 
+/* A model of three classes, with a key that no model knows. */
+static void folder_fill(const char *folder)
+{
+    char command[120];
+    yk_job *job = yk_open(&(yk_config){.devices = "cpu:0", .quiet = true});
+    yk_model_save(yk_model_new(job, "mlp", "hidden=8,num_labels=3", NULL), folder);
+    ck_assert_int_eq(yk_close(job), 0);
+    snprintf(command, sizeof command, "sed -i '1s/{/{\"colour\": 1,/' %s/config.json", folder);
+    ck_assert_int_eq(system(command), 0);
+}
+
+/* Warnings of the job, of a model, and of the plugin's profile. */
+static void warnings_provoke(const char *folder)
+{
+    yk_job *job = yk_open(&(yk_config){.devices = "cpu:0"});
+    yk_model_from_pretrained(job, folder, "num_labels=4,new_head=yes", NULL);
+    yk_warn(job, "%s of the program's own", "a line");
+    yk_t w = yk_param(job, "w", 1, (const int64_t[]){6}, (yk_init){YK_INIT_ONES, 0, 0});
+    const double sum = yk_item(yk_sum(w, 1, false));
+    ck_assert_msg(yk_ok(job) && sum == 6, "%g: %s", sum, yk_error_text(job));
+    yk_fail(job, YK_E_ARG, "an end");
+    yk_close(job);
+}
+
+START_TEST(no_line_goes_past_the_program)
+{
+    static const char *const words[] = {"device spec", "YOKE_NO_SUCH_OPTION", "which change nothing: colour", "it starts new, of 4",
+                                        "yoke: a line of the program's own", "profile: ", "us (least", "an end"};
+    static char all[8192];
+    char folder[] = "/tmp/yoke-guest-XXXXXX", left[400] = "";
+    FILE *file = tmpfile();
+    ck_assert(file && mkdtemp(folder));
+    setenv("YOKE_CPU_PROFILE", "1", 1);
+    setenv("YOKE_NO_SUCH_OPTION", "1", 1);
+    const int own = dup(STDERR_FILENO);
+    dup2(fileno(file), STDERR_FILENO);
+    yk_set_log(line_take, all);
+    folder_fill(folder);
+    warnings_provoke(folder);
+    yk_set_log(NULL, NULL);
+    dup2(own, STDERR_FILENO);
+    rewind(file);
+    ck_assert_msg(fread(left, 1, sizeof left - 1, file) == 0, "on standard error: %s", left);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        ck_assert_msg(strstr(all, words[i]) != NULL, "no '%s' in: %s", words[i], all);
+}
+END_TEST
+
 /* ---- Calls that would train nothing ---- */
 
 static void job_refused(yk_job *job, const char *words)
@@ -550,6 +598,7 @@ END_TEST
 int main(void)
 {
     TCase *t = tcase_create("guest");
+    tcase_add_test(t, no_line_goes_past_the_program);
     tcase_add_test(t, another_thread_ends_a_step);
     tcase_add_test(t, another_thread_ends_a_command);
     tcase_add_test(t, other_devices_end_a_step);
