@@ -121,7 +121,9 @@ static yk_status number_label(const struct rows_reader *reader, const char *labe
 {
     char *end;
     *number = (float)yk__number_read(label, &end);
-    return end == label || *end || !isfinite(*number) ? fail_label(reader, line, label, "a number", err) : YK_OK;
+    return end == label || *end || !isfinite(*number) ? fail_label(reader, line, label, "a number, as num_labels=1 makes a "
+                                                              "regression (for classes: --model-config num_labels=N, with --new-head for a "
+                                                              "trained model)", err) : YK_OK;
 }
 
 static yk_status first_label(struct rows_reader *reader, const char *label, int64_t line, yk_error *err)

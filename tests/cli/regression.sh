@@ -86,6 +86,16 @@ refused() { # refused WORDS COMMAND...: exit code 2 and the words
 sed '5s/,.*/,often/' "$out/rows.csv" >"$out/word.csv"
 ok "a label that is no number" refused "word.csv: line 5: label 'often', expected a number" "$yoke" eval --from "$out/m" \
     --data "csv:$out/word.csv,label=score" --tokenizer bytes
+classes() { # the words lead to a classifier, which begins from the regression
+    awk -F, 'NR == 1 { print; next } { print $1 ",c" NR % 3 }' "$out/rows.csv" >"$out/classes.csv"
+    refused "line 2: label 'c2', expected a number, .* --model-config num_labels=N, with --new-head" "$yoke" train --from "$out/m" \
+        --data "csv:$out/classes.csv,label=score" --output-dir "$out/classes" || return 1
+    "$yoke" train --from "$out/m" --new-head --model-config num_labels=3 --data "csv:$out/classes.csv,label=score" --max-steps 1 \
+        --global-batch 8 --save-steps 1 --output-dir "$out/classes" >"$out/said" 2>&1 || { cat "$out/said"; return 1; }
+    grep 'of 1 classes is not taken: it starts new, of 3' "$out/said" && "$yoke" eval --from "$out/classes" \
+        --data "csv:$out/classes.csv,label=score" | grep accuracy
+}
+ok "classes from a regression" classes
 ok "metrics of classes" refused "accuracy, f1, f1_macro and perplexity are of classes" "$yoke" eval --from "$out/m" \
     --data "csv:$out/rows.csv,label=score" --tokenizer bytes --metrics accuracy
 ok "label smoothing" refused "is a regression" learn "$out/x" --label-smoothing-factor 0.1
