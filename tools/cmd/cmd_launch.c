@@ -581,8 +581,10 @@ int yk__cmd_launch(int argc, char **argv)
     if (yk__launched() && yk__launch_fd() < 0)
         return yk__cli_usage(&command, "this process is a rank of another launcher's job already (yoke info): start the program itself, "
                              "or set YOKE_LAUNCHER=none");
-    if (find_hosts(&cli, &hosts, &slurm, &err) || (!slurm && yk__own_host_mark(&hosts, &err)))
+    if (find_hosts(&cli, &hosts, &slurm, &err) || (!slurm && yk__own_host_mark(&hosts, &err))) {
+        yk__hosts_free(&hosts);
         return yk__cli_usage(&command, "%s", err.text);
+    }
     const uint32_t count = hosts.count;
     take_own_host(&cli, &hosts, &part);
     code = hosts.count ? launch_on_hosts(&cli, &hosts, slurm, restarts) : launch_here(&cli, &part, restarts);
