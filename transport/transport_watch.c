@@ -15,8 +15,6 @@
 #include "core/net/bytes.h"
 #include "transport/base.h"
 
-enum { STEP_LEAST_MS = 25 }; /* a late step counts for this at least, so that a starved host finds a lost line, too */
-
 /* ---- A line -------------------------------------------------------------------------------------------------------- */
 
 static void count_still(uint64_t now, uint64_t *before, int64_t *still_ms, int64_t step_ms)
@@ -27,10 +25,7 @@ static void count_still(uint64_t now, uint64_t *before, int64_t *still_ms, int64
 
 int64_t yk__watch_step(int64_t step_ms)
 {
-    const int64_t late_ms = step_ms - YK__WATCH_STEP_MS, counted = YK__WATCH_STEP_MS + YK__WATCH_LATE_MS - late_ms;
-    if (late_ms <= YK__WATCH_LATE_MS)
-        return step_ms < YK__WATCH_STEP_MS ? step_ms : YK__WATCH_STEP_MS;
-    return counted > STEP_LEAST_MS ? counted : STEP_LEAST_MS;
+    return step_ms < YK__WATCH_STEP_MS ? step_ms : YK__WATCH_STEP_MS;
 }
 
 /* True at the end of the silence if the peer's thread does not wait for a processor. One look is not enough: a thread that has waited for
@@ -42,7 +37,12 @@ static bool is_silent(yk__line *line, int64_t step_ms, int64_t silent_ms)
         return false;
     }
     line->asleep_ms = yk__thread_ready(&line->thread, line->space) ? 0 : line->asleep_ms + step_ms;
-    return line->silent_ms >= silent_ms && (line->asleep_ms >= YK__WATCH_ASLEEP_MS || !line->thread.number);
+    if (line->silent_ms < silent_ms)
+        return false;
+    if (line->asleep_ms >= YK__WATCH_ASLEEP_MS || !line->thread.number)
+        return true;
+    line->silent_ms = silent_ms - 1; /* the next look asks again */
+    return false;
 }
 
 yk__line_state yk__line_look(yk__line *line, int64_t step_ms, int64_t silent_ms)

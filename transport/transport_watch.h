@@ -4,8 +4,8 @@
  * ranks live. Each end sends on each line about once a second, a beat if nothing else, so silence has a meaning. The thread moves bytes
  * before it judges, so an answer does not depend on the program's calls.
  *
- * Silence is the sum of the thread's own short steps. A late step counts less, the later the less, as a peer of a starved host is late,
- * too: a process that was stopped or starved accuses no peer. A peer on the same host is lost only if its own thread was found asleep at
+ * Silence is the sum of the thread's own short steps. A step that comes late by x gives the peers x: a process that was stopped
+ * or starved accuses no peer. A peer on the same host is lost only if its own thread was found asleep at
  * the end of its silence, as one that waits for a processor is silent and alive.
  * The limits are longer than those of the control plane (YK__AGENT_SILENT_MS, YOKE_LIVENESS_MS). So the control plane reports a rank that
  * died or was stopped, or a host that is cut off, first and better.
@@ -25,8 +25,7 @@ enum {
     YK__WATCH_STEP_MS = 250,    /* between two checks */
     YK__WATCH_BEAT_MS = 750,    /* silence of this end after which a line carries a beat */
     YK__WATCH_SILENT_MS = 4000, /* silence of the other end after which a line is lost */
-    YK__WATCH_LATE_MS = 100,    /* a step that is later than this counts less */
-    YK__WATCH_ASLEEP_MS = 750,  /* a silent peer's thread is looked at for this long: a good one sleeps for YK__WATCH_STEP_MS */
+    YK__WATCH_ASLEEP_MS = 500,  /* a silent peer's thread is looked at for this long: a good one sleeps for YK__WATCH_STEP_MS */
     YK__WATCH_ENDED_MS = 2000,  /* age of an ended line at which it is lost, if the job goes on */
     YK__WATCH_ADDRESS = 64,     /* bytes of an address with its port */
     YK__WATCH_INFO = 24         /* bytes by which ranks know each other's thread */
