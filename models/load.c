@@ -76,15 +76,16 @@ static bool is_of_head(const yk_model *m, const char *name)
     return *m->head && !strncmp(name, m->head, strlen(m->head));
 }
 
-/* Number of classes of a head's tensor whose shape differs from the parameter's only in that; 0 otherwise. */
-static int64_t other_classes(const yk_weights *w, const char *name, yk_t param)
+/* True if the shape of a head's tensor differs from the parameter's in the number of classes at most, which *classes gets. */
+static bool is_head_alike(const yk_weights *w, const char *name, yk_t param, int64_t *classes)
 {
     int64_t dim[8];
     const uint32_t rank = yk_weights_shape(w, name, dim);
     bool same = rank > 0 && rank == yk_dims(param);
     for (uint32_t i = 1; same && i < rank; i++)
         same = dim[i] == yk_dim(param, (int32_t)i);
-    return same && dim[0] != yk_dim(param, 0) ? dim[0] : 0;
+    *classes = same ? dim[0] : 0;
+    return same;
 }
 
 static void say_head(const yk_model *m, const char *path, int64_t classes)
@@ -110,15 +111,18 @@ static void say_head(const yk_model *m, const char *path, int64_t classes)
 static bool head_is_new(const yk_model *m, yk_weights *w, const char *path)
 {
     const long long now = yk_settings_int(m->settings, "num_labels", 0);
-    int64_t classes = 0;
+    int64_t classes = 0, of_tensor;
     char there[NAME_SIZE];
-    bool found = false;
+    bool found = false, alike = true;
     for (uint32_t i = 0; i < m->count; i++) {
+        const yk_t param = yk_param_at(m->job, m->first + i);
         if (!is_of_head(m, model_file_name(m, i)) || !name_find(m, w, model_file_name(m, i), there))
             continue;
         found = true;
-        classes = classes ? classes : other_classes(w, there, yk_param_at(m->job, m->first + i));
+        alike = alike && is_head_alike(w, there, param, &of_tensor);
+        classes = alike && of_tensor != yk_dim(param, 0) ? of_tensor : classes;
     }
+    classes = alike ? classes : 0; /* other widths: the tensor's own error says so */
     if (found) /* otherwise it is new anyway */
         say_head(m, path, classes);
     else if (m->own.classes)
@@ -128,11 +132,40 @@ static bool head_is_new(const yk_model *m, yk_weights *w, const char *path)
     return found && (classes || m->own.head_differs);
 }
 
+static bool folder_has(const char *dir, const char *name)
+{
+    char path[4096];
+    FILE *f;
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    f = fopen(path, "rbe");
+    if (f)
+        fclose(f);
+    return f != NULL;
+}
+
+/* Writes the model_type of the folder's config.json, if that is another model's; else "". */
+static void other_model(const yk_model *m, const char *path, char text[NAME_SIZE])
+{
+    char place[4096];
+    text[0] = 0;
+    snprintf(place, sizeof place, "%s/config.json", path);
+    if (!folder_has(path, "config.json"))
+        return;
+    yk_settings *s = yk_settings_new(m->job, NULL);
+    yk_settings_json(s, place);
+    const char *type = yk_settings_text(s, "model_type", m->kind->model_type);
+    if (strcmp(type, m->kind->model_type) != 0)
+        snprintf(text, NAME_SIZE, "; its config.json is of another model, model_type \"%.100s\"", type);
+    yk_settings_free(s);
+}
+
 static void say_new(const yk_model *m, const char *path, const char *name)
 {
-    if (!may_be_new(name) && !(m->own.new_head && is_of_head(m, name)))
-        model_fail(m->job, YK_E_FORMAT, "%s: no tensor \"%s\", which model %s needs", path, name, m->kind->name);
-    else if (!strstr(name, "num_batches"))
+    char other[NAME_SIZE];
+    if (!may_be_new(name) && !(m->own.new_head && is_of_head(m, name))) {
+        other_model(m, path, other);
+        model_fail(m->job, YK_E_FORMAT, "%s: no tensor \"%s\", which model %s needs%s", path, name, m->kind->name, other);
+    } else if (!strstr(name, "num_batches"))
         yk_warn(m->job, "%s has no \"%s\": it starts new", path, name);
 }
 
@@ -292,17 +325,6 @@ static void say_left(const yk_model *m, yk_weights *w, const char *path, const b
                 left > NAMED ? ", .." : "");
 }
 
-static bool folder_has(const char *dir, const char *name)
-{
-    char path[4096];
-    FILE *f;
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    f = fopen(path, "rbe");
-    if (f)
-        fclose(f);
-    return f != NULL;
-}
-
 /* True if the folder has pickled weights. A pickle is a program, which Yoke does not run. */
 static bool is_pickled(const char *dir)
 {
@@ -310,7 +332,7 @@ static bool is_pickled(const char *dir)
            (folder_has(dir, "pytorch_model.bin") || folder_has(dir, "pytorch_model.bin.index.json"));
 }
 
-/* Checkpoints of ranks' private files, whose shape is that of the job that wrote them: what they are called, and what makes one file. */
+/* Checkpoints of ranks' private files, whose shape is that of the job that wrote them: their name, and the command that makes one file. */
 static const struct {
     const char *file, *name, *instead;
 } private_files[] = {

@@ -430,6 +430,16 @@ yk_status yk__checkpoint_sizes(const char *dir, const json_t *state, yk_error *e
     return check_files(dir, state, false, err);
 }
 
+/* A folder that holds a model, and no training to go on with, is told from one that is empty or misspelt. */
+static void model_name(const char *dir, yk_error *err)
+{
+    char *config = yk__format("%s/config.json", dir);
+    if (config && !access(config, R_OK))
+        yk__fail(err, YK_E_FORMAT, "%s: expected a checkpoint (" STATE "), got the folder of a model: open it as a model (--from, "
+                 "yk_model_from_pretrained, yk_model_load)", dir);
+    yk__free(config);
+}
+
 yk_status yk__checkpoint_state(const char *dir, json_t **state, yk_error *err)
 {
     char *path = yk__format("%s/" STATE, dir);
@@ -439,6 +449,8 @@ yk_status yk__checkpoint_state(const char *dir, json_t **state, yk_error *err)
     int fd = open_regular(path, err);
     if (fd >= 0)
         close(fd);
+    else if (access(path, F_OK))
+        model_name(dir, err);
     yk_status s = fd < 0 ? err->status : yk__json_load(path, YK__JSON_UNIQUE_KEYS, &j, err);
     if (!s)
         s = yk__json_object(j, path, "files", &files, err);

@@ -126,9 +126,40 @@ START_TEST(prefixes_stand_anywhere)
 }
 END_TEST
 
+static const struct {
+    const char *kind, *config, *error, *not; /* the model that loads the folder; a part of the error, and one of another error */
+} others[] = {
+    {"mlp", "input_size=3,hidden=2,num_labels=4", "shape", "--new-head"}, /* a hidden layer there has the classifier's name */
+    {"bert", small_bert, "its config.json is of another model, model_type \"mlp\"", "--new-head"},
+    {"mlp", "input_size=3,hidden=5+2,num_labels=7",
+     "classifier (fc3.weight, fc3.bias) is of 6 classes, and there are 7: --new-head", "shape"},
+    {NULL, NULL, "expected a checkpoint (trainer_state.json), got the folder of a model", "cannot be opened"},
+};
+
+/* The error names what differs: widths, the model, classes, or a folder that is no checkpoint. */
+START_TEST(folders_of_other_models)
+{
+    char dir[] = "/tmp/yoke-models-XXXXXX", command[64];
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    yk_job *job = open_job();
+    yk_model_save(yk_model_new(job, "mlp", "input_size=3,hidden=5+2,num_labels=6", NULL), dir);
+    close_job(job);
+    job = open_job();
+    if (others[_i].kind)
+        yk_model_load(yk_model_new(job, others[_i].kind, others[_i].config, NULL), dir);
+    else
+        yk_load(job, dir);
+    ck_assert_msg(strstr(yk_error_text(job), others[_i].error) && !strstr(yk_error_text(job), others[_i].not), "%s", yk_error_text(job));
+    ck_assert_int_ne(yk_close(job), 0);
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
 int main(void)
 {
     TCase *t = tcase_create("models");
+    tcase_add_loop_test(t, folders_of_other_models, 0, (int)(sizeof others / sizeof *others));
     tcase_add_loop_test(t, padding_learns_nothing, 0, (int)(sizeof paddings / sizeof *paddings));
     tcase_add_test(t, two_models_by_their_prefixes);
     tcase_add_test(t, prefixes_stand_anywhere);
