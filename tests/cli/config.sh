@@ -170,6 +170,7 @@ written() { # what yoke config writes is read by launch and train, and shown
         { cat "$out/shown" "$out/err"; return 1; }
     grep -q 'has settings of yoke train, which true makes by itself: --gradient-accumulation-steps' "$out/err" || return 1
     HOME=$out/home YOKE_CONFIG_FILE='' "$yoke" train --dry-run >"$out/shown" &&
+        refused 'expected such a file (--config-file, --deepspeed)' train --dry-run --precison bf16 &&
         grep -q 'yoke train: --precision bf16' "$out/shown" || return 1
     refused "train.precison: yoke train has no such option: did you mean precision" config --dry-run --config-file "$out/wrong.yaml" &&
         refused "no terminal to ask in" config </dev/null

@@ -114,6 +114,8 @@ ok "rows are not left in their order" refuses "--no-shuffle: expected shuffled r
 ok "nor by a value" refuses "--shuffle: expected shuffled rows" train --shuffle false
 ok "batch norms have no moments of one rank" refuses "--sync-bn: expected the moments of all ranks' rows" train --sync-bn no
 ok "line breaks are not left out" refuses "--no_keep_linebreaks: expected line breaks kept" eval --no_keep_linebreaks
+ok "ranks have no means of their own" refuses "--average_tokens_across_devices: expected one mean over the rows of all ranks" train \
+    --average_tokens_across_devices False
 ok "weights have one form" refuses "--save_safetensors: expected model.safetensors" train --save_safetensors False
 defaults() { # Trainer's own are no reason to stop, and off is said as well
     for value in True False; do

@@ -446,7 +446,9 @@ char **settings_apply(const yk__cli_command *command, int *argc, char **argv, in
     }
     if (list && a.dry && !command_launches(command)) {
         list = NULL;
-        *code = YK_EXIT_OK;
+        *code = a.read.files ? YK_EXIT_OK
+                             : yk__cli_usage(command, "--dry-run shows the fate of each key of a file of settings: expected such a file "
+                                             "(--config-file, --deepspeed)");
     }
     free(typed);
     settings_free(&a.read);

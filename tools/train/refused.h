@@ -105,7 +105,6 @@
         TRAIN_REFUSED("train-sampling-strategy",                                                                              \
                       "rows are shuffled by --data-seed; --group-by-length takes rows of like length"),                       \
         TRAIN_REFUSED("full-determinism", "there is no switch: the same shares give the same bits"),                          \
-        TRAIN_REFUSED("average-tokens-across-devices", "--average items adds up tokens over ranks and divides once"),         \
         TRAIN_REFUSED("prediction-loss-only", "--metrics loss computes nothing else"),                                        \
         TRAIN_REFUSED("include-inputs-for-metrics|include-for-metrics", "yoke predict writes a line for each row"),           \
         TRAIN_REFUSED("use-legacy-prediction-loop|past-index|tpu-metrics-debug", "there is nothing like it here"),      \

@@ -88,6 +88,8 @@
         {"ddp-find-unused-parameters", NULL, NULL, NULL, NULL, "a parameter that a step does not use rests"},                    \
         {"sync-bn|sync-batchnorm", NULL, NULL, NULL, "the moments of all ranks' rows, as there are no other ones",               \
          "a batch norm has the moments of all ranks' rows"},                                                                 \
+        {"average-tokens-across-devices", NULL, NULL, NULL, "one mean over the rows of all ranks, as ranks have none of their own", \
+         "a mean is over the rows of all ranks; --average items weighs them by their tokens"},                                   \
         {"ddp-broadcast-buffers|ddp-static-graph", NULL, NULL, NULL, NULL, "the ranks' steps are compared and planned as they are"}, \
         {"save-safetensors", NULL, NULL, NULL, "model.safetensors, as weights have no other form", \
          "weights are saved as model.safetensors"}, \
