@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes views of a value: reshape, permute, expand and slice without a copy, if strides allow it. The user's operations (op_shape.c),
- * bodies and passes call it, in the caller's thread.
+ * Makes views of a value: reshape, permute, expand and slice without a copy, if strides allow it. Operations of the trace (op_shape.c),
+ * bodies (core/graph/body.c) and gradient rules (core/grad) call it, in the caller's thread.
  *
  * A view has the root value as its base (never another view), composed strides and an offset. A view that equals its operand or the whole
  * root is that value itself, so a permutation and its inverse cancel.
@@ -183,6 +183,7 @@ yk__vid yk__slice(yk__graph *g, yk__vid x, uint32_t axis, int64_t begin, int64_t
     return view_make(g, x, &v);
 }
 
+/* yk__copy_into writes x over a part of base, and returns that part as a new view. v gives its lengths, strides and offset. */
 yk__vid yk__copy_into(yk__graph *g, yk__vid x, yk__vid base, const yk_value *v)
 {
     yk__vid in[2] = {x, base}, out;

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chooses the transport of a job: shared memory, or messages by TCP, libfabric or a loaded one (YOKE_TRANSPORT). group.c calls it on all
- * ranks when a job starts, in the joining thread.
+ * yk__transport_choose sets the transport of a job of several ranks: shared memory, or messages (YOKE_TRANSPORT). group.c calls it on
+ * all ranks when a job starts, in the joining thread.
  *
- * All ranks compare their choices, as two ranks with different transports would wait for each other for ever. The error names both.
+ * known_transport finds "local", the messages within one host, and a transport offered by the program (tests). yk__transport_load opens
+ * any other: "sock" (TCP), "ofi" (libfabric) or a file.
+ *
+ * compare_settings compares all variables of the job over its ranks. Two ranks with different transports would wait for each other for
+ * ever. The error names the variable, both values and both ranks.
  */
 #include "core/group/transport_choice.h"
 
@@ -55,6 +59,7 @@ static const char *chosen_name(void)
     return text ? text : "auto";
 }
 
+/* yk__group_solo calls it for a job of one rank. Such a job needs no transport, but a wrong YOKE_TRANSPORT is an error there too. */
 yk_status yk__transport_check(yk_error *err)
 {
     const char *name = chosen_name();
@@ -125,7 +130,7 @@ static yk_status compare_settings(yk__control *control, yk_error *err)
     yk__option list[SETTINGS];
     const uint32_t n = settings_list(list);
     if (!all)
-        return yk__fail_mem(err, ranks * sizeof *all, "the ranks' transports");
+        return yk__fail_mem(err, ranks * sizeof *all, "the ranks' variables");
     for (uint32_t i = 0; i < n; i++)
         setting_write(list[i], own.name[i]);
     if (!yk__control_exchange(control, "comparing the ranks' variables", &own, sizeof own, all, err))

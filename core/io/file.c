@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading files from the beginning to the end: data sets (core/read), texts and vocabularies (core/text), JSON and YAML. One thread at a
- * time reads a file, and waits for the disk or pipe. Readers at any place (safetensors.c, core/read/blob.c) have descriptors of their own.
+ * Reads files from the beginning to the end: data sets (core/read), texts and vocabularies (text.c), JSON (json.c) and YAML (tree.c). One
+ * thread at a time reads a file, and waits for the disk or pipe. Readers at any place use other descriptors: safetensors.c opens its own,
+ * and core/read/blob.c takes a copy (yk__file_fd_copy).
  *
  * Raw bytes pass through one buffer of 64 KiB; zlib unpacks gzip from it, member by member, and a plain file is copied out of it. Each
  * read(2) is an act of the process, and counts as progress when it returns. So a disk that hangs is reported as the reason of a rank that
@@ -306,6 +307,7 @@ void yk__file_close(yk__file *file)
     yk__free(file);
 }
 
+/* core/read/blob.c alone calls it. Its pread on the copy leaves the place of this file as it is. */
 yk_status yk__file_fd_copy(const yk__file *file, int *fd, yk__watch **watch, yk_error *err)
 {
     *fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);

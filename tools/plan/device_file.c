@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads and writes files of described devices (JSON or YAML), by which `yoke plan --device-file` plans for a machine that is not here.
+ * Reads files of described devices (JSON or YAML), and writes them as JSON, for `yoke plan`.
  *
- * describe.c and search.c read them, `yoke info --describe` writes them, in the main thread. A wrong key or value is an error with the
- * file's name.
+ * search.c loads the user's --device-file, to plan for a machine that is not here. describe.c stores this machine's measured times in the
+ * cache folder, and loads them from there. `yoke info --describe` (cmd_info.c) prints them. All run in the main thread. A wrong key or
+ * value is an error with the file's name and line.
  */
 #include "tools/plan/device_file.h"
 
@@ -181,7 +182,7 @@ void devices_free(devices *d)
     *d = (devices){0};
 }
 
-/* JSON text without a need for escapes: a device's name is a plugin's text. */
+/* write_text escapes quotes and backslashes, and leaves out control bytes. A device's name is a plugin's text. */
 static void write_text(FILE *f, const char *s)
 {
     fputc('"', f);

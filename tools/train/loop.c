@@ -187,7 +187,8 @@ static void leave_if_asked(train_run *r, bool last, bool saved)
 }
 
 /* The work at the end of an accumulation window. A checkpoint comes last, so that a resumed run has nothing to catch up with, at the
- * run's end either. The model is saved before the last evaluation, which may fail. */
+ * run's end either. The model is saved before the last evaluation, which may fail. prediction_end compares a plan's step time (--plan) with
+ * the measured one. */
 static void after_window(train_run *r, const yk_batch *batch)
 {
     r->steps = steps_at(r, batch->epoch, batch->index + 1);

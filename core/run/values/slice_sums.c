@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums of gradients in slices (`--shard gradients`): each rank holds sums for its own slices alone. Pieces of a bucket go from the device
- * to the host, over the members by a reduce-scatter, and are added to this rank's sums.
+ * Sums of gradients in slices (`--shard gradients` and `--shard params`): each rank holds sums for its own slices alone. Pieces of a bucket
+ * go from the device to the host, over the members by a reduce-scatter, and are added to this rank's sums.
  *
  * The action `sum_bucket` (actions.c) starts and waits in each micro batch, and ways/scattered.c ends the window, in the step thread. Three
  * parts of memory take turns, so device, exchange and addition run at once (slice_sums.h).
