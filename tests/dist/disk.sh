@@ -102,11 +102,11 @@ begin() { # begin NAME: a job that does not end, with a checkpoint, in the backg
         --output-dir "$out/$1" --offload "state=nvme:$disk" >"$out/said" 2>&1 &
     job=$!
     i=0
-    until ls "$out/$1" 2>/dev/null | grep -q checkpoint- || [ $i -ge 300 ]; do i=$((i + 1)) && sleep 0.1; done
+    until ls "$out/$1" 2>/dev/null | grep -qx 'checkpoint-[0-9]*' || [ $i -ge 300 ]; do i=$((i + 1)) && sleep 0.1; done
 }
-resumes() { # its newest checkpoint is whole
-    last=$(ls -d "$out/$1"/checkpoint-* | sort -t- -k2 -n | tail -n 1)
-    train rest --devices cpu:0 --resume-from-checkpoint "$last" --max-steps $((${last##*-} + 1))
+resumes() { # its newest checkpoint is whole; a save that the end cut off has another name
+    last=$(ls "$out/$1" | sed -n 's/^checkpoint-\([0-9]*\)$/\1/p' | sort -n | tail -n 1)
+    train rest --devices cpu:0 --resume-from-checkpoint "$out/$1/checkpoint-$last" --max-steps $((last + 1))
 }
 cut_file() { # the file loses its end; right before a write of a step, which brings all back, that has no effect
     begin cut
