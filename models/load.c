@@ -122,7 +122,8 @@ static bool head_is_new(const yk_model *m, yk_weights *w, const char *path)
         alike = alike && is_head_alike(w, there, param, &of_tensor);
         classes = alike && of_tensor != yk_dim(param, 0) ? of_tensor : classes;
     }
-    classes = alike ? classes : 0; /* other widths: the tensor's own error says so */
+    if (found && !alike) /* other widths: reading the tensor says so */
+        return false;
     if (found) /* otherwise it is new anyway */
         say_head(m, path, classes);
     else if (m->own.classes)

@@ -13,18 +13,22 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "core/base/advance.h"
 #include "core/base/limit.h"
 #include "core/base/mem.h"
 #include "core/io/folder.h"
 
 #define PREFIX ".yoke-state-"
+#define PIECE ((uint64_t)16 << 20) /* bytes that are reserved by one call */
 #define REQUESTS 32u
+#define NAME_MOST 96
 
 typedef struct tier_request {
     char *memory;
@@ -64,12 +68,16 @@ static yk_status request_run(const yk__tier *tier, const tier_request *r, yk_err
     uint64_t done = 0;
     while (done < r->bytes) {
         const off_t at = (off_t)(r->at + done);
+        yk__act_begin(YK__ACT_FILE);
         const ssize_t n = r->writes ? pwrite(tier->fd, r->memory + done, r->bytes - done, at)
                                     : pread(tier->fd, r->memory + done, r->bytes - done, at);
-        if (n < 0 && errno == EINTR)
+        const int error = n < 0 ? errno : 0;
+        yk__act_end(YK__ACT_FILE);
+        if (error == EINTR)
             continue;
-        if (n < 0)
-            return request_fail(tier, r, done, errno, err);
+        if (error)
+            return request_fail(tier, r, done, error, err);
+        yk__advance(); /* a long step on a slow disk is no standstill */
         done += (uint64_t)n;
         if (n == 0 || (done < r->bytes && done % YK__TIER_PAGE))
             return request_fail(tier, r, done, 0, err);
@@ -88,8 +96,9 @@ static void *tier_main(void *arg)
             continue;
         }
         const tier_request r = tier->request[(tier->done + 1) % REQUESTS];
+        const bool is_left = tier->ends; /* nobody reads it any more */
         pthread_mutex_unlock(&tier->lock);
-        if (!err.status)
+        if (!err.status && !is_left)
             request_run(tier, &r, &err);
         pthread_mutex_lock(&tier->lock);
         tier->failed = err;
@@ -173,15 +182,28 @@ yk_status yk__tier_expect(const yk__tier *tier, uint64_t bytes, const char *what
                     (unsigned long long)bytes, tier->dir, (unsigned long long)left, what);
 }
 
+/* Takes space in pieces, as a signal gives back all of the interrupted call on some file systems, and timers would never let a large one
+ * finish. Returns errno, or 0. */
+static int pieces_reserve(int fd, uint64_t at, uint64_t bytes)
+{
+    for (uint64_t done = 0; done < bytes;) {
+        const uint64_t piece = bytes - done < PIECE ? bytes - done : PIECE;
+        if (!fallocate(fd, 0, (off_t)(at + done), (off_t)piece))
+            done += piece;
+        else if (errno != EINTR)
+            return errno;
+    }
+    return 0;
+}
+
 /* A file system without fallocate takes the space when it is written. */
 yk_status yk__tier_reserve(yk__tier *tier, uint64_t at, uint64_t bytes, yk_error *err)
 {
     yk__limit_held held;
     struct stat now = {0};
-    int failed = 0;
+    int failed;
     yk__limit_hold(&held);
-    if (fallocate(tier->fd, 0, (off_t)at, (off_t)bytes))
-        failed = errno;
+    failed = pieces_reserve(tier->fd, at, bytes);
     if (failed == EOPNOTSUPP || failed == ENOSYS)
         failed = fstat(tier->fd, &now) || ((uint64_t)now.st_size < at + bytes && ftruncate(tier->fd, (off_t)(at + bytes))) ? errno : 0;
     yk__limit_release(&held);
@@ -202,15 +224,26 @@ void yk__tier_give_back(yk__tier *tier, uint64_t at, uint64_t bytes)
 
 /* ---- The file ---- */
 
-/* Names of processes that were killed between making a file and removing its name. A living process needs its file's name no more. */
+/* ".yoke-state-HOST-", which has an end where the host's name is long. */
+static void prefix_make(char prefix[NAME_MOST])
+{
+    char host[65] = "";
+    gethostname(host, sizeof host - 1);
+    snprintf(prefix, NAME_MOST, PREFIX "%s-", host);
+}
+
+/* Names of processes of this host that were killed between making a file and removing its name. A living process needs its file's name no
+ * more; on a network's file system another host's process does, for a moment. */
 static yk_status names_remove(const char *dir, yk_error *err)
 {
     DIR *d = opendir(dir);
     struct dirent *e;
+    char prefix[NAME_MOST];
+    prefix_make(prefix);
     if (!d)
         return yk__fail(err, YK_E_IO, "%s: expected a folder for the state on disk, got: %s", dir, strerror(errno));
     while ((e = yk__folder_next(d, dir, err)))
-        if (!strncmp(e->d_name, PREFIX, sizeof PREFIX - 1))
+        if (!strncmp(e->d_name, prefix, strlen(prefix)))
             unlinkat(dirfd(d), e->d_name, 0);
     closedir(d);
     return err->status;
@@ -218,7 +251,9 @@ static yk_status names_remove(const char *dir, yk_error *err)
 
 static yk_status file_make(yk__tier *tier, yk_error *err)
 {
-    char *name = yk__format("%s/" PREFIX "XXXXXX", tier->dir);
+    char prefix[NAME_MOST];
+    prefix_make(prefix);
+    char *name = yk__format("%s/%sXXXXXX", tier->dir, prefix);
     if (!name)
         return yk__fail_mem(err, strlen(tier->dir), "the state on disk");
     tier->fd = mkostemp(name, O_CLOEXEC);

@@ -13,17 +13,6 @@
 
 #define NAME_MOST 256
 
-/* A name counts with a domain and without one. */
-static bool name_is_own(const char *name)
-{
-    char own[NAME_MOST] = "";
-    size_t n;
-    if (gethostname(own, sizeof own - 1) || !*own)
-        return false;
-    n = strlen(own) < strlen(name) ? strlen(own) : strlen(name);
-    return !strncmp(own, name, n) && (!own[n] || own[n] == '.') && (!name[n] || name[n] == '.');
-}
-
 /* address: in network order, of `bytes` bytes. True if it is the one of an interface. */
 static bool interface_has(const struct ifaddrs *interface, int family, const void *address, size_t bytes)
 {
@@ -49,10 +38,39 @@ static bool address_is_own(const char *name)
     return found;
 }
 
+/* True if the name has addresses, and none of them is this host's: another domain has a host of the same short name. */
+static bool name_is_elsewhere(const char *name)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_DGRAM};
+    struct addrinfo *list = NULL;
+    char text[YK__TCP_ADDRESS];
+    bool own = false;
+    if (getaddrinfo(name, NULL, &hints, &list))
+        return false;
+    for (const struct addrinfo *at = list; at && !own; at = at->ai_next)
+        own = !getnameinfo(at->ai_addr, at->ai_addrlen, text, sizeof text, NULL, 0, NI_NUMERICHOST) &&
+              (yk__tcp_is_loopback(text) || address_is_own(text));
+    freeaddrinfo(list);
+    return !own;
+}
+
+/* A name counts with a domain and without one. */
+static bool name_is_own(const char *name)
+{
+    char own[NAME_MOST] = "";
+    size_t n;
+    if (gethostname(own, sizeof own - 1) || !*own)
+        return false;
+    n = strlen(own) < strlen(name) ? strlen(own) : strlen(name);
+    if (strncmp(own, name, n) != 0 || (own[n] && own[n] != '.') || (name[n] && name[n] != '.'))
+        return false;
+    return !name[n] || !name_is_elsewhere(name);
+}
+
 bool yk__own_host_is(const char *name)
 {
     const bool local = !strncmp(name, "localhost", 9) && (!name[9] || name[9] == '.');
-    return local || yk__tcp_is_loopback(name) || name_is_own(name) || address_is_own(name);
+    return local || yk__tcp_is_loopback(name) || address_is_own(name) || name_is_own(name);
 }
 
 yk_status yk__own_host_mark(yk__hosts *hosts, yk_error *err)

@@ -125,7 +125,7 @@ cut_file() { # the file loses its end; right before a write of a step, which bri
 ok "a file that is cut in a step ends the job, and the checkpoint stays" cut_file
 killed() { # no file stays; a name of an older kill goes, and another job of the folder goes on
     begin killed
-    true >"$disk/.yoke-state-killed"
+    true >"$disk/.yoke-state-$(uname -n)-killed"
     train beside --devices cpu:0 --offload "state=nvme:$disk" && train plain --devices cpu:0 && same plain beside && kill -0 $job ||
         return 1
     kill -KILL $job

@@ -540,13 +540,24 @@ static bool insert_precision(yk__cli *cli)
     return true;
 }
 
+/* A user with a command of his own may mean another machine, behind a forwarded port. */
+static void say_own_host(const yk__cli *cli, const yk__hosts *hosts)
+{
+    char line[640];
+    for (uint32_t i = 0; i < hosts->count; i++) {
+        const char *name = hosts->host[i].name;
+        if (!hosts->host[i].own || !yk__cli_text(cli, "ssh"))
+            continue;
+        snprintf(line, sizeof line, "%.250s is this host and starts without ssh: write USER@%.250s to log in", name, name);
+        say_launch(line);
+    }
+}
+
 /* A list of this host alone, which no ssh has to reach, is the job of one host. srun binds the ranks of an allocation to its nodes. */
-static void take_own_host(const yk__cli *cli, yk__hosts *hosts, parts *p)
+static void take_own_host(yk__hosts *hosts, parts *p)
 {
     if (hosts->count != 1 || !hosts->host[0].own)
         return;
-    if (yk__cli_typed(cli, "ssh"))
-        say_launch("--ssh changes nothing with this host alone");
     p->here = hosts->host[0].ranks;
     p->devices = hosts->host[0].devices;
     hosts->count = 0;
@@ -586,7 +597,8 @@ int yk__cmd_launch(int argc, char **argv)
         return yk__cli_usage(&command, "%s", err.text);
     }
     const uint32_t count = hosts.count;
-    take_own_host(&cli, &hosts, &part);
+    say_own_host(&cli, &hosts);
+    take_own_host(&hosts, &part);
     code = hosts.count ? launch_on_hosts(&cli, &hosts, slurm, restarts) : launch_here(&cli, &part, restarts);
     hosts.count = count;
     yk__hosts_free(&hosts);

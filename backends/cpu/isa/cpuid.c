@@ -136,8 +136,8 @@ static const cpu_isa *isa_fastest(const cpu_isa *const *have, int n)
     isa = have[n - 1];
     if (n > 1 && isa->bf16 == CPU_BF16_PAIRS && !cpu_pairs_pay(isa, try_kernel))
         isa = have[n - 2];
-    atomic_store(&fastest, isa);
-    return isa;
+    const cpu_isa *first = NULL; /* of two threads that measure at once the first one counts */
+    return atomic_compare_exchange_strong(&fastest, &first, isa) ? isa : first;
 }
 
 const cpu_isa *cpu_isa_choose(const char *want, const char **why)

@@ -272,6 +272,18 @@ static yk_status compare_fixed(const yk_job *job, const rank_info *all, size_t k
     return YK_OK;
 }
 
+/* cards: ranks whose devices have memory of their own. */
+static void offload_say(yk__offload offload, uint32_t cards, uint32_t ranks)
+{
+    const char *holds = yk__offload_has_params(offload) ? "holds the parameters, and updates them," : "updates";
+    if (offload == YK__OFFLOAD_DISK || offload == YK__OFFLOAD_DISK_PARAMS)
+        yk__log_line("offload: a file of each rank holds its part of the optimizer's state; the host %s for %u of %u ranks", holds, cards,
+                     ranks);
+    else
+        yk__log_line("offload: the host %s for %u of %u ranks%s", holds, cards, ranks,
+                     cards < ranks ? "; the devices of the other ranks compute in its memory, so nothing moves" : "");
+}
+
 static yk_status compare_offload(const yk_job *job, const rank_info *all, yk_error *err)
 {
     uint32_t cards = 0;
@@ -283,9 +295,7 @@ static yk_status compare_offload(const yk_job *job, const rank_info *all, yk_err
                             all[r].name);
     }
     if (all[0].offload && job->team.rank == 0 && !job->config.quiet)
-        yk__log_line("offload: the host %s for %u of %u ranks%s",
-                     yk__offload_has_params(all[0].offload) ? "holds the parameters, and updates them," : "updates", cards, job->team.world,
-                     cards < job->team.world ? "; the devices of the other ranks compute in its memory, so nothing moves" : "");
+        offload_say(all[0].offload, cards, job->team.world);
     return YK_OK;
 }
 

@@ -90,7 +90,8 @@ yk_status yk__engine_moment_read(yk__engine *e, uint32_t kind, uint32_t number, 
     p = &e->params.bucket[q->bucket];
     own = yk__range_meet(q->at, q->n, p->begin, p->end);
     memset(data, 0, q->n * sizeof *data);
-    if (yk__moment_read(&e->params, p, kind, own, data + (own.from - q->at), err) || yk__exchange_updates_all(&e->exchange))
+    if ((own.from < own.to && yk__moment_read(&e->params, p, kind, own, data + (own.from - q->at), err)) ||
+        yk__exchange_updates_all(&e->exchange))
         return err->status;
     return yk__exchange_spread(&e->exchange, &p->layout.slice, q->at, q->n, data, err);
 }
@@ -105,5 +106,5 @@ yk_status yk__engine_moment_write(yk__engine *e, uint32_t kind, uint32_t number,
     q = &e->params.param[number];
     p = &e->params.bucket[q->bucket];
     own = yk__range_meet(q->at, q->n, p->begin, p->end);
-    return yk__moment_write(&e->params, p, kind, own, data + (own.from - q->at), err);
+    return own.from < own.to ? yk__moment_write(&e->params, p, kind, own, data + (own.from - q->at), err) : YK_OK;
 }

@@ -146,16 +146,19 @@ END_TEST
 
 START_TEST(names_of_killed_processes_go)
 {
-    char name[128];
+    char name[256], foreign[128], host[65] = "";
     yk__tier *second = NULL;
-    snprintf(name, sizeof name, "%s/.yoke-state-abcdef", dir);
-    ck_assert(!mknod(name, S_IFREG | 0600, 0));
+    gethostname(host, sizeof host - 1);
+    snprintf(name, sizeof name, "%s/.yoke-state-%s-abcdef", dir, host);
+    snprintf(foreign, sizeof foreign, "%s/.yoke-state-of.another.host-abcdef", dir);
+    ck_assert(!mknod(name, S_IFREG | 0600, 0) && !mknod(foreign, S_IFREG | 0600, 0));
     memset(memory, 5, BLOCK);
     ck_assert(!yk__tier_reserve(tier, 0, BLOCK, &err));
     yk__tier_write(tier, memory, 0, BLOCK);
     ck_assert(!yk__tier_idle(tier, &err));
     ck_assert_msg(!yk__tier_open(dir, &second, &err), "%s", err.text);
     ck_assert_int_ne(access(name, F_OK), 0);
+    ck_assert(!unlink(foreign)); /* another host may be about to remove it */
     yk__tier_read(tier, memory + BLOCK, 0, BLOCK); /* a living one keeps its file */
     ck_assert(!yk__tier_idle(tier, &err) && memory[BLOCK] == 5);
     yk__tier_close(second);
