@@ -138,6 +138,10 @@ asked_launcher() {
     asked USR1 '$job1' && lines 1 "interrupted by signal 10 (User defined signal 1): $left_line" && lines 0 "$left_line"
 }
 ok "SIGUSR1 to the launcher of one host: both leave with a checkpoint" asked_launcher
+asked_first_launcher() {
+    asked TERM '$job0' && lines 0 "interrupted by signal 15 (Terminated): $left_line" && lines 1 "$left_line"
+}
+ok "SIGTERM to the one of rank 0's host, as well" asked_first_launcher
 asked_rank() {
     asked TERM '$(cat "$out/pid.1")' && lines 0 "$left_line" && lines 1 "$left_line"
 }
