@@ -13,6 +13,7 @@
 #include "core/device/device_internal.h"
 
 #define SLICE_NS 50000000ull /* time between two looks at `cancel` */
+#define COMPUTES 20          /* a process computes if it uses more than this part of a processor: ten neighbours leave it little more */
 
 /* A wait's view of an unfinished queue: finished points, time without progress, processor time. */
 typedef struct idle_queue {
@@ -42,7 +43,7 @@ static void idle_count(const yk_plugin *table, yk_queue *queue, yk_queue *produc
 {
     const uint64_t now = (uint64_t)yk__clock_ns(), cpu = (uint64_t)yk__clock_of(CLOCK_PROCESS_CPUTIME_ID);
     const uint64_t step = now - idle->last < 3 * SLICE_NS ? now - idle->last : 3 * SLICE_NS; /* a longer step was a pause of this process */
-    const bool computes = cpu - idle->cpu > step / 4;
+    const bool computes = cpu - idle->cpu > step / COMPUTES;
     const uint64_t done = points_done(table, queue, producer, idle->done);
     idle->last = now;
     idle->cpu = cpu;
