@@ -278,6 +278,7 @@ yk_status yk__tier_open(const char *dir, yk__tier **out, yk_error *err)
     tier->dir = yk__strdup(dir);
     if (!tier->dir)
         yk__fail_mem(err, strlen(dir), "the state on disk");
+    mkdir(dir, 0777); /* as an output folder is; names_remove says why there is none */
     if (err->status || names_remove(dir, err) || file_make(tier, err) || thread_start(tier, err)) {
         yk__tier_close(tier);
         return err->status;

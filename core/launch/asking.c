@@ -117,6 +117,10 @@ yk_status yk__asking_end(yk__asking *a, int *code, yk_error *err)
     *code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
     if (err->status)
         return err->status;
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE) { /* nobody reads this process's output any more, and no plugin is to blame */
+        *code = 128 + SIGPIPE;
+        return YK_OK;
+    }
     if (WIFSIGNALED(status))
         return yk__fail(err, YK_E_DEVICE_LOST, "%s%s, or its driver, ended the process by signal %d (%s); " ADVICE, *name ? "" : "a plugin",
                         name, WTERMSIG(status), strsignal(WTERMSIG(status)));

@@ -21,7 +21,8 @@
 #define RANKS_MOST 256u /* per host */
 #define NAME_MOST 255u
 #define LINE_MOST 4095u /* bytes of a host file's line without its comment */
-#define FORM "expected NAME, NAME:RANKS, NAME=DEVICES or NAME:RANKS=DEVICES, an IPv6 address in brackets ([fd99::1]:2)"
+#define FORM \
+    "expected NAME, NAME:RANKS, NAME=DEVICES, NAME:RANKS=DEVICES, in a file also NAME slots=RANKS, an IPv6 one in brackets ([fd99::1]:2)"
 
 void yk__hosts_free(yk__hosts *hosts)
 {
@@ -129,7 +130,9 @@ static void line_rewrite(char *line)
     memmove(line + name + 1, slots + 6, strlen(slots + 6) + 1);
     n = strcspn(line, " \t");
     type = line + n + strspn(line + n, " \t");
-    if (!strcmp(type, "type=gpu"))
+    if (!strncmp(type, "max_slots=", 10) || !strncmp(type, "max-slots=", 10)) /* Open MPI's limit on ranks: there are `slots` of them */
+        type += strcspn(type, " \t"), type += strspn(type, " \t");
+    if (!strcmp(type, "type=gpu") || !*type)
         line[n] = 0;
     else if (!strcmp(type, "type=cpu")) {
         char ranks[16];

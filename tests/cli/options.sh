@@ -116,6 +116,12 @@ ok "batch norms have no moments of one rank" refuses "--sync-bn: expected the mo
 ok "line breaks are not left out" refuses "--no_keep_linebreaks: expected line breaks kept" eval --no_keep_linebreaks
 ok "ranks have no means of their own" refuses "--average_tokens_across_devices: expected one mean over the rows of all ranks" train \
     --average_tokens_across_devices False
+ok "numbers of ranks are devices here" refuses "--num_processes: --devices names the devices, one rank each" train --num_processes 2
+no_reader() { # one that ends early is no fault of a plugin
+    "$yoke" env 2>"$out/err" | true
+    [ ! -s "$out/err" ] || { cat "$out/err"; return 1; }
+}
+ok "a closed pipe ends without a word" no_reader
 ok "weights have one form" refuses "--save_safetensors: expected model.safetensors" train --save_safetensors False
 defaults() { # Trainer's own are no reason to stop, and off is said as well
     for value in True False; do

@@ -40,6 +40,12 @@ P
 }
 ok "two ranks: the same training, and the same bits where the shares are the same" two_ranks
 ok "a checkpoint of two ranks goes on on one" mlp "$out/b" --devices cpu:0 --resume-from-checkpoint "$out/a/checkpoint-13"
+folder_of_some() {
+    mlp "$out/c" --devices cpu:0 --resume-from-checkpoint "$out/a" 2>"$out/err"
+    [ $? = 2 ] && grep -q "is no checkpoint, and holds some: expected one, such as $out/a/checkpoint-" "$out/err" ||
+        { cat "$out/err"; return 1; }
+}
+ok "the folder of checkpoints names one" folder_of_some
 
 damaged() {
     cp -r "$out/a/checkpoint-13" "$out/damaged" || return 1

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <sys/stat.h>
 
 #include "core/base/absent.h"
@@ -281,6 +282,23 @@ static void resume_own(checkpoints *c, yk_job *job)
         fprintf(stderr, "yoke train: restart %u: no checkpoint of an earlier attempt is in %s\n", yk_restart_count(), c->dir);
 }
 
+/* True if dir is no checkpoint and holds some; text is the error that names the newest. */
+static bool is_parent(const char *dir, char *text, size_t bytes)
+{
+    char path[4608];
+    listing l = {0};
+    yk_error ignored = YK_ERROR_INIT;
+    snprintf(path, sizeof path, "%s/trainer_state.json", dir);
+    const bool holds = access(path, F_OK) && listing_read(dir, &l, &ignored) && l.n;
+    if (holds) {
+        entry_path(dir, &l.item[l.n - 1], path, sizeof path);
+        snprintf(text, bytes, "--resume-from-checkpoint %.2000s: is no checkpoint, and holds some: expected one, such as %.2000s", dir,
+                 path);
+    }
+    yk__free(l.item);
+    return holds;
+}
+
 /* Resumes from the user's choice. */
 static void resume_named(checkpoints *c, yk_job *job, const char *from)
 {
@@ -291,6 +309,8 @@ static void resume_named(checkpoints *c, yk_job *job, const char *from)
         find_newest(c, job, false, c->from, sizeof c->from);
     snprintf(text, sizeof text, "--resume-from-checkpoint %s: there is no checkpoint in the output folder %s", from, c->dir);
     if (yk_ok(job) && !c->from[0])
+        yk_fail(job, YK_E_ARG, text);
+    if (yk_ok(job) && is_parent(c->from, text, sizeof text))
         yk_fail(job, YK_E_ARG, text);
     if (yk_ok(job))
         yk_load(job, c->from);

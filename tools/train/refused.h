@@ -12,7 +12,8 @@
 
 /* Options of Lightning, timm, torchvision's references, fairseq and Megatron. */
 #define TRAIN_REFUSED_ELSEWHERE                                                                                              \
-    TRAIN_REFUSED("accelerator|gpus|gpu|n-gpu|num-gpus|gpu-ids", "--devices names the devices, one rank each: cuda:0, cuda:*, auto"), \
+    TRAIN_REFUSED("accelerator|gpus|gpu|n-gpu|num-gpus|gpu-ids|num-processes|nproc-per-node", \
+                  "--devices names the devices, one rank each: cuda:0, cuda:*, cpu/2, auto"), \
         TRAIN_REFUSED("strategy", "ranks divide the rows of a batch; --shard divides the optimizer, gradients or parameters"), \
         TRAIN_REFUSED("world-size|rank|num-nodes|distributed-world-size|distributed-rank|distributed-init-method|dist-url|"  \
                       "dist-backend|init-method|parallel-mode|master-addr|master-port|mpi|use-mpi",                                      \

@@ -44,7 +44,7 @@
         {"num-workers|workers|j", "N", NULL, NULL, NULL, "each rank prefetches by a thread of its own"},                     \
         {"dataloader-pin-memory|dataloader-persistent-workers|dataloader-in-order|pin-memory|pin-mem", NULL, NULL, NULL, NULL, \
          "each rank prefetches by a thread of its own"},                                                                         \
-        {"num-classes", "N", "model-config", yk__spell_classes, "a whole number above 0", "is num_labels of --model-config"},    \
+        {"num-classes|num-labels", "N", "model-config", yk__spell_classes, "a whole number above 0", "is num_labels of --model-config"}, \
         {"eval-accumulation-steps", "N", NULL, NULL, NULL, "sums alone are kept of an evaluation batch"},                        \
         {"eval-do-concat-batches|eval-use-gather-object|batch-eval-metrics", NULL, NULL, NULL, NULL,                             \
          "sums alone are kept of an evaluation batch"}

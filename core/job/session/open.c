@@ -277,8 +277,9 @@ static void offload_say(yk__offload offload, uint32_t cards, uint32_t ranks)
 {
     const char *holds = yk__offload_has_params(offload) ? "holds the parameters, and updates them," : "updates";
     if (offload == YK__OFFLOAD_DISK || offload == YK__OFFLOAD_DISK_PARAMS)
-        yk__log_line("offload: a file of each rank holds its part of the optimizer's state; the host %s for %u of %u ranks", holds, cards,
-                     ranks);
+        cards ? yk__log_line("offload: a file of each rank holds its part of the optimizer's state; the host %s for %u of %u ranks", holds,
+                             cards, ranks)
+              : yk__log_line("offload: a file of each rank holds its part of the optimizer's state");
     else
         yk__log_line("offload: the host %s for %u of %u ranks%s", holds, cards, ranks,
                      cards < ranks ? "; the devices of the other ranks compute in its memory, so nothing moves" : "");

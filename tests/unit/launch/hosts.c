@@ -80,8 +80,9 @@ START_TEST(files_have_a_host_a_line)
     yk__hosts hosts;
     file_read("# of the lab\n\n  a slots=4   # fast\nb:2\r\n\tc=cpu:0 cpu:1\nd\tslots=1", &hosts, &err);
     assert_hosts(&hosts, &err, "a:4=-;b:2=-;c:0=cpu:0 cpu:1;d:1=-");
-    file_read("::1 slots=2\nfd99::1\tslots=3 type=cpu\n[fd99::2] slots=4\n", &hosts, &err);
-    assert_hosts(&hosts, &err, "::1:2=-;fd99::1:3=cpu/3;fd99::2:4=-");
+    file_read("::1 slots=2\nfd99::1\tslots=3 type=cpu\n[fd99::2] slots=4\n" "a slots=2 max_slots=4\n"
+              "b slots=1 max-slots=2 type=cpu\n", &hosts, &err);
+    assert_hosts(&hosts, &err, "::1:2=-;fd99::1:3=cpu/3;fd99::2:4=-;a:2=-;b:1=cpu/1");
     file_read("\xef\xbb\xbf" "a slots=2\rb\r\n\rc:3\r", &hosts, &err); /* lines may end in CR, as in any text */
     assert_hosts(&hosts, &err, "a:2=-;b:0=-;c:3=-");
     char wide[3 * 4096] = "a\n#";
