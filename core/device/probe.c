@@ -17,7 +17,7 @@
 #define DEPTH 40
 #define COLS 24
 #define TOLERANCE 2e-5 /* relative to the largest element: f32 sums of 40, exp and erf to a few ulp */
-#define LOSSES 4       /* of a product's absolute terms, relative to the largest element of what is made of it */
+#define LOSSES 4       /* of a product's absolute terms, relative to the largest element of a value made of that product */
 
 typedef struct probe {
     yk__graph g;

@@ -237,7 +237,7 @@ bool yk_sync_gradients(const yk_job *job)
     return job && !job->step.window_open && (job->step.window_end || done + 1 >= job->config.accumulate);
 }
 
-/* A step reads the state from the disk, and writes it back: a drive wears by what is written. */
+/* A step reads the state from the disk, and writes it back, and written bytes wear a drive. */
 static void disk_report(const yk_job *job)
 {
     yk__engine_stats s;

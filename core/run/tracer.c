@@ -3,7 +3,7 @@
  * Traces of steps for chrome://tracing and Perfetto. Events are listed in memory, up to a limit, and written in the Chrome trace format, as
  * complete events ("ph": "X"); times are microseconds.
  *
- * The files of core/run add events where they submit commands or wait, in the step thread; api.c begins and ends a trace. A tracer that is
+ * The files of core/run add events at commands and waits, in the step thread; api.c begins and ends a trace. A tracer that is
  * off is NULL, and costs nothing.
  */
 #include "core/run/tracer.h"

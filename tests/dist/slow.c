@@ -2,7 +2,7 @@
 /*
  * The plugin "slow", for tests and benchmarks of unlike devices: the CPU plugin, with each run made to take k times as long.
  *   YOKE_SLOW_FACTORS     k of slow:0, slow:1, .., separated by ';'. "1,300,600,2": 2 from training run 300 to 600, else 1
- *   YOKE_SLOW_ROW_US      microseconds of a training run for each of its rows, where it took less: the time of a device is known then;
+ *   YOKE_SLOW_ROW_US      least microseconds of a training run for each of its rows: the time of a device is known then;
  *                         of slow:0, slow:1, .., separated by ';', the last one of all further ones too
  *   YOKE_SLOW_RUN_US      the same of a training run, beside its rows
  *   YOKE_SLOW_PRODUCT_US  the same of a run of another program with a product

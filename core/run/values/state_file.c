@@ -111,7 +111,7 @@ static yk_status tier_make(yk__params *p, yk_error *err)
 static void file_close(yk__params *p)
 {
     yk__state_file *f = p->state_file;
-    yk__tier_close(f->tier); /* waits for what is under way, which uses the areas */
+    yk__tier_close(f->tier); /* waits for requests under way, which use the areas */
     f->tier = NULL;
     for (uint32_t i = 0; i < YK__STATE_AREAS; i++)
         area_free(p, &f->area[i]);
