@@ -174,17 +174,38 @@ END_TEST
 
 /* ---- The end of a job by another thread ---- */
 
-static double seconds_now(void)
+static double seconds_of(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static double seconds_now(void)
+{
+    return seconds_of(CLOCK_MONOTONIC);
 }
 
 typedef struct canceller {
     yk_job *job;
     double delay, at; /* seconds; delay 0: 0.3 */
+    double busy_at;   /* seconds of a processor that this process had had by then */
 } canceller;
+
+/* From the cancel to an end: seconds, and seconds of a processor. Other programs may have the cores. */
+typedef struct lateness {
+    double seconds, busy;
+} lateness;
+
+static lateness lateness_now(const canceller *given)
+{
+    return (lateness){seconds_now() - given->at, seconds_of(CLOCK_PROCESS_CPUTIME_ID) - given->busy_at};
+}
+
+static void lateness_assert(lateness late, double most_busy)
+{
+    ck_assert_msg(late.busy < most_busy && late.seconds < 20.0, "%g s, of a processor %g s", late.seconds, late.busy);
+}
 
 static void *cancel_late(void *argument)
 {
@@ -192,12 +213,13 @@ static void *cancel_late(void *argument)
     const double delay = given->delay > 0 ? given->delay : 0.3;
     nanosleep(&(struct timespec){(time_t)delay, (long)((delay - (double)(time_t)delay) * 1e9)}, NULL);
     given->at = seconds_now();
+    given->busy_at = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
     yk_cancel(given->job);
     return NULL;
 }
 
 /* A chain of products that takes seconds. Its time since the cancel. */
-static double long_step_cancelled(yk_job *job)
+static lateness long_step_cancelled(yk_job *job)
 {
     enum { SIDE = 768, PRODUCTS = 400 };
     static float v[SIDE * SIDE];
@@ -214,8 +236,9 @@ static double long_step_cancelled(yk_job *job)
     yk_step(opt);
     yk_sync(job);
     const double ended = seconds_now();
+    const double busy = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
     pthread_join(thread, NULL);
-    return ended - given.at;
+    return (lateness){ended - given.at, busy - given.busy_at};
 }
 
 /* A step of one long command of the device: a product, or a convolution, of fewer images where each takes ten times as long. */
@@ -229,7 +252,7 @@ static void long_command_run(yk_job *job, yk_t w, bool convolves)
     yk_end(job);
 }
 
-static double long_command_cancelled(yk_job *job, bool convolves)
+static lateness long_command_cancelled(yk_job *job, bool convolves)
 {
     const int64_t dim[4] = {convolves ? 512 : 3072, convolves ? 256 : 3072, 5, 5};
     canceller given = {.job = job};
@@ -245,7 +268,7 @@ static double long_command_cancelled(yk_job *job, bool convolves)
     ck_assert_int_eq(yk_close(job), 1);
     printf("# a %s: %.0f ms from yk_cancel to the step's end, %.0f ms to the job's\n", convolves ? "convolution" : "product",
            (ended - given.at) * 1e3, (seconds_now() - given.at) * 1e3);
-    return seconds_now() - given.at;
+    return lateness_now(&given);
 }
 
 /* The loader waits for nobody: the next batch is the end of the loop. */
@@ -283,8 +306,7 @@ START_TEST(another_thread_ends_a_command)
 {
     for (int convolves = 0; convolves < 2; convolves++) {
         yk_job *job = yk_open(&(yk_config){.devices = "cpu:0", .quiet = true});
-        const double seconds = long_command_cancelled(job, convolves);
-        ck_assert_msg(seconds < (strcmp(YK_SANITIZER, "none") ? 10.0 : 1.0), "%g s", seconds); /* sanitized blocks take ten times as long */
+        lateness_assert(long_command_cancelled(job, convolves), strcmp(YK_SANITIZER, "none") ? 10.0 : 1.0); /* sanitized blocks take long */
     }
 }
 END_TEST
@@ -350,12 +372,12 @@ END_TEST
 START_TEST(another_thread_ends_a_step)
 {
     yk_job *job = yk_open(&(yk_config){.devices = "cpu:0", .quiet = true});
-    const double seconds = long_step_cancelled(job);
-    ck_assert_msg(seconds > 0, "the step was over before it was cancelled");
+    const lateness late = long_step_cancelled(job);
+    ck_assert_msg(late.seconds > 0, "the step was over before it was cancelled");
     ck_assert_int_eq(yk_error_status(job), YK_E_CANCELLED);
     ck_assert_msg(strstr(yk_error_text(job), "cancelled by yk_cancel"), "%s", yk_error_text(job));
-    printf("# %.0f ms from yk_cancel to the step's end\n", seconds * 1e3);
-    ck_assert_msg(seconds < 1.0, "%g s", seconds); /* 0.1 s are promised; other programs may have the cores */
+    printf("# %.0f ms from yk_cancel to the step's end\n", late.seconds * 1e3);
+    lateness_assert(late, 1.0); /* 0.1 s are promised */
     ck_assert_int_eq(yk_close(job), 1);
 }
 END_TEST
@@ -373,10 +395,11 @@ START_TEST(other_devices_end_a_step)
             yk_close(job);
             continue;
         }
-        const double seconds = long_step_cancelled(job), ended = seconds_now();
+        const lateness late = long_step_cancelled(job);
+        const double ended = seconds_now();
         ck_assert_int_eq(yk_error_status(job), YK_E_CANCELLED);
         ck_assert_int_eq(yk_close(job), 1);
-        printf("# %s: %.0f ms from yk_cancel to the step's end, %.0f ms more to the job's\n", devices[i], seconds * 1e3,
+        printf("# %s: %.0f ms from yk_cancel to the step's end, %.0f ms more to the job's\n", devices[i], late.seconds * 1e3,
                (seconds_now() - ended) * 1e3);
     }
 }
@@ -439,7 +462,7 @@ static void ranks_cancelled(rank_case given)
     ck_assert_uint_eq(known, 3);
     printf("# %s, %s: %.0f ms from yk_cancel to the last rank's end\n", given.hosts ? "sockets" : "shared memory",
            given.steps ? "steps" : "a barrier", (ended - at) * 1e3);
-    ck_assert_msg(ended - at < 2.0, "%g s", ended - at);
+    ck_assert_msg(ended - at < 10.0, "%g s", ended - at); /* the ranks share a core here, with other tests on it */
 }
 
 START_TEST(all_ranks_name_the_canceller)
