@@ -612,7 +612,7 @@ static void expect_error(int way, uint32_t n, const char *what, const char *one,
     ranks_start(n, what, ways[way].name, &code, &err);
     ck_assert_msg(err.status && code == 1 && strstr(err.text, one) && strstr(err.text, two), "%s, %u ranks, %s: %s", what, n,
                   ways[way].name, err.text);
-    ck_assert_msg(ranks_now() - begin < 6, "%s, %s: %.1f s", what, ways[way].name, ranks_now() - begin);
+    ck_assert_msg(ranks_now() - begin < RANKS_SOON, "%s, %s: %.1f s", what, ways[way].name, ranks_now() - begin);
 }
 
 START_TEST(diverging_ranks_end)
@@ -682,7 +682,7 @@ static int run_suite(void)
     tcase_add_loop_test(t, diverging_ranks_end, 0, WAYS);
     tcase_add_loop_test(t, killed_peer, 0, WAYS);
     tcase_add_loop_test(t, a_rank_that_stands_still_is_named, 0, WAYS);
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, 300); /* beside other tests, instrumented, one takes a minute */
     return suite_run("coll", t);
 }
 

@@ -383,7 +383,7 @@ static void case_run(int i, int way)
     else
         ck_assert_msg(err.status && code == 1 && strstr(err.text, cases[i].one) && strstr(err.text, cases[i].two), "%s, %s: %s",
                       cases[i].name, ways[way].name, err.text);
-    ck_assert_msg(!cases[i].one || ranks_now() - begin < 6, "%s, %s: %.1f s", cases[i].name, ways[way].name, ranks_now() - begin);
+    ck_assert_msg(!cases[i].one || ranks_now() - begin < RANKS_SOON, "%s, %s: %.1f s", cases[i].name, ways[way].name, ranks_now() - begin);
 }
 
 /* Each transport runs the cases that depend on it; two of them run the faults of asks. */

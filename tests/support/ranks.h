@@ -33,6 +33,9 @@
 #include "tests/support/run.h"
 
 #define RANKS_SELF "/proc/self/exe"
+/* Seconds from the start of ranks to an error that does not wait for a time: below YOKE_STUCK_MS of the tests (20 s), above what the
+ * start of six instrumented ranks takes beside other tests. */
+#define RANKS_SOON 15
 
 /* Seconds of a clock that only goes forward, the same in all processes. */
 static inline double ranks_now(void)
