@@ -161,7 +161,7 @@ locked() { # two jobs at a time: the second is told who the first is; the lock o
     rm -rf "$out/o"
     "$yoke" train --model mlp --data "idx:$out/images" --global-batch 8 --max-steps 100000000 --output-dir "$out/o" >/dev/null 2>&1 &
     pid=$!
-    for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    for i in $(seq 120); do
         [ -s "$out/o/.yoke-lock" ] && break
         sleep 0.5
     done

@@ -238,7 +238,7 @@ killed() {
             --save-total-limit 2 >/dev/null 2>&1 &
         pid=$!
         sleep $moment
-        for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do # on a busy machine: until there is a whole one
+        for i in $(seq 120); do # on a busy machine: until there is a whole one
             find "$out/k" -name 'checkpoint-*' 2>/dev/null | grep -q 'checkpoint-[0-9]*$' && break
             sleep 0.5
         done
