@@ -163,6 +163,10 @@ if ip netns exec $b iptables -L >/dev/null 2>&1; then
     start 1000000000
     training
     ip netns exec $b iptables -A INPUT -i yk0 -p tcp -m multiport ! --ports 17717 -j REJECT --reject-with tcp-reset
+    for i in $(seq 300); do # on a busy machine ranks may send nothing for a while
+        [ "$(ip netns exec $b iptables -nvxL INPUT | awk '$3 == "REJECT" { n += $1 } END { print n + 0 }')" = 0 ] || break
+        sleep 0.1
+    done
     sleep 1
     restore
     finish
