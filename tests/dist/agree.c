@@ -211,7 +211,7 @@ int main(int argc, char **argv)
         return rank_main(argv[1], argv[2]);
     TCase *t = tcase_create("ranks");
     tcase_add_checked_fixture(t, set_up, ranks_folder_remove);
-    tcase_set_timeout(t, 60);
+    tcase_set_timeout(t, RANKS_TIMEOUT);
     tcase_add_loop_test(t, a_rank_that_does_other_things_is_named, 0, sizeof odd_ranks / sizeof *odd_ranks);
     tcase_add_test(t, graphs_that_part_name_the_lines_of_both_ranks);
     tcase_add_test(t, what_may_differ_does);

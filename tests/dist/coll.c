@@ -682,7 +682,7 @@ static int run_suite(void)
     tcase_add_loop_test(t, diverging_ranks_end, 0, WAYS);
     tcase_add_loop_test(t, killed_peer, 0, WAYS);
     tcase_add_loop_test(t, a_rank_that_stands_still_is_named, 0, WAYS);
-    tcase_set_timeout(t, 300); /* beside other tests, instrumented, one takes a minute */
+    tcase_set_timeout(t, RANKS_TIMEOUT);
     return suite_run("coll", t);
 }
 

@@ -474,7 +474,7 @@ static int run_suite(void)
     tcase_add_loop_test(t, diverging_ranks_end, 0, sizeof unlike / sizeof *unlike);
     tcase_add_test(t, the_environment_names_rank_and_size);
     tcase_add_test(t, many_ranks);
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, RANKS_TIMEOUT);
     return suite_run("collect", t);
 }
 

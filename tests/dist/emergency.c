@@ -388,6 +388,6 @@ int main(int argc, char **argv)
     tcase_add_test(t, what_is_claimed_is_not_written_over);
     tcase_add_test(t, a_place_that_takes_no_checkpoint_is_refused);
     tcase_add_test(t, ranks_without_common_memory_are_refused);
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, RANKS_TIMEOUT);
     return suite_run("emergency", t);
 }

@@ -165,6 +165,6 @@ int main(int argc, char **argv)
         return rank_main(argv[1], argv[2]);
     TCase *t = tcase_create("homes");
     tcase_add_loop_test(t, homes_change_no_bit, 0, 9);
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, RANKS_TIMEOUT);
     return suite_run("homes", t);
 }

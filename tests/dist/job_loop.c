@@ -547,7 +547,7 @@ int main(int argc, char **argv)
     if (argc == 3)
         return rank_main(argv[1], argv[2]);
     TCase *t = tcase_create("loop");
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, RANKS_TIMEOUT);
     tcase_add_loop_test(t, loop_operations_are_over_all_ranks, 0, 3);
     tcase_add_loop_test(t, tracked_values_are_of_all_ranks, 1, 3);
     tcase_add_loop_test(t, the_batch_that_fits_is_one_for_all, 0, 3);

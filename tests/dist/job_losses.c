@@ -341,7 +341,7 @@ int main(int argc, char **argv)
     if (argc == 3)
         return rank_main(argv[1], argv[2]);
     TCase *t = tcase_create("losses");
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, RANKS_TIMEOUT);
     tcase_add_test(t, gradients_are_those_of_finite_differences);
     tcase_add_test(t, two_ranks_have_the_losses_of_one);
     tcase_add_test(t, three_ranks_have_the_losses_of_one);

@@ -466,6 +466,6 @@ int main(int argc, char **argv)
     tcase_add_test(t, jobs_give_back_what_they_share);
     tcase_add_test(t, a_rank_that_differs_is_named);
     tcase_add_test(t, a_rank_may_fork);
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, RANKS_TIMEOUT);
     return suite_run("job_ranks", t);
 }

@@ -216,6 +216,6 @@ int main(int argc, char **argv)
     TCase *t = tcase_create("killed_save");
     tcase_add_loop_test(t, a_death_in_a_save_leaves_a_whole_checkpoint, 0, sizeof cases / sizeof *cases);
     tcase_add_test(t, launcher_killed_in_a_save);
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, RANKS_TIMEOUT);
     return suite_run("killed_save", t);
 }

@@ -330,6 +330,6 @@ int main(int argc, char **argv)
     tcase_add_test(t, checkpoint_is_an_average_that_goes_on);
     tcase_add_loop_test(t, what_has_no_meaning_is_refused, 0, sizeof refusals / sizeof *refusals);
     tcase_add_test(t, emergency_checkpoint_is_refused);
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, RANKS_TIMEOUT);
     return suite_run("local_sgd", t);
 }

@@ -453,7 +453,7 @@ static int run_suite(void)
 {
     TCase *t = tcase_create("message");
     tcase_add_loop_test(t, messages_arrive_on_each_transport, 0, TRANSPORTS * CASES);
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, RANKS_TIMEOUT);
     return suite_run("message", t);
 }
 

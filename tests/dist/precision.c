@@ -168,6 +168,6 @@ int main(int argc, char **argv)
     tcase_add_test(t, overflow_on_one_skips_the_step_of_all);
     tcase_add_test(t, weights_of_16_bits_are_once_per_host);
     tcase_add_test(t, what_is_no_list_is_refused);
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, RANKS_TIMEOUT);
     return suite_run("precision", t);
 }

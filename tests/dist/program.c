@@ -478,7 +478,7 @@ int main(int argc, char **argv)
         return rank_main(argv[1]);
     TCase *t = tcase_create("ranks");
     tcase_add_checked_fixture(t, ranks_folder_make, ranks_folder_remove);
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, RANKS_TIMEOUT);
     tcase_add_test(t, what_one_rank_alters_names_both_lines);
     tcase_add_test(t, what_follows_from_other_rows_is_not);
     return suite_run("program", t);

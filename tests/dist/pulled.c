@@ -399,7 +399,7 @@ static int run_suite(void)
 {
     TCase *t = tcase_create("pulled");
     tcase_add_loop_test(t, a_case, 0, CASES);
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, RANKS_TIMEOUT);
     return suite_run("pulled", t);
 }
 

@@ -667,6 +667,6 @@ int main(int argc, char **argv)
     tcase_add_test(t, the_last_buckets_are_small_over_messages);
     tcase_add_loop_test(t, same_bits, 0, sizeof kinds / sizeof *kinds);
     tcase_add_loop_test(t, messages_give_the_same_bits, 0, 12);
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, RANKS_TIMEOUT);
     return suite_run("roles", t);
 }

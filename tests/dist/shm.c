@@ -275,7 +275,7 @@ static int run_suite(void)
 {
     TCase *t = tcase_create("shm");
     tcase_add_loop_test(t, waits_end_as_their_case_says, 0, (int)(sizeof cases / sizeof *cases));
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, RANKS_TIMEOUT);
     return suite_run("shm", t);
 }
 

@@ -334,6 +334,6 @@ int main(int argc, char **argv)
 #ifdef __x86_64__
     tcase_add_loop_test(t, parameters_in_slices_change_no_bit, 0, 5);
 #endif
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, RANKS_TIMEOUT);
     return suite_run("sliced", t);
 }

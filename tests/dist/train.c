@@ -293,6 +293,6 @@ int main(int argc, char **argv)
     tcase_add_loop_test(t, messages_give_the_same_bits, 0, sizeof devices / sizeof *devices);
     tcase_add_test(t, an_excluded_rank_without_shared_memory_reads_nothing);
     tcase_add_test(t, an_unknown_transport_is_named);
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, RANKS_TIMEOUT);
     return suite_run("train", t);
 }

@@ -169,6 +169,6 @@ int main(int argc, char **argv)
     TCase *t = tcase_create("uneven");
     tcase_add_loop_test(t, uneven_ranks_end_where_one_does, 0, sizeof counts / sizeof *counts);
     tcase_add_test(t, a_batch_norm_counts_the_values_of_all_ranks);
-    tcase_set_timeout(t, 300);
+    tcase_set_timeout(t, RANKS_TIMEOUT);
     return suite_run("uneven", t);
 }

@@ -36,6 +36,8 @@
 /* Seconds from the start of ranks to an error that does not wait for a time: below YOKE_STUCK_MS of the tests (20 s), above what the
  * start of six instrumented ranks takes beside other tests. */
 #define RANKS_SOON 15
+/* Seconds of a case of several ranks: instrumented, at a load of 25, one took more than 120. */
+#define RANKS_TIMEOUT 300
 
 /* Seconds of a clock that only goes forward, the same in all processes. */
 static inline double ranks_now(void)
