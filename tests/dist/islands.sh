@@ -182,7 +182,7 @@ a_rank_of_two_hosts_dies() ( # ORDER
     ended=$(date +%s.%N)
     cat "$out"/far.*
     [ "$(grep -l "rank 3 " "$out"/far.[012] | wc -l)" -eq 3 ] && [ -e "$out/died" ] &&
-        python3 -c 'import sys; s = float(sys.argv[1]) - float(sys.argv[2]); print("all ended", s, "s after"); assert s < 8' \
+        python3 -c 'import sys; s = float(sys.argv[1]) - float(sys.argv[2]); print("all ended", s, "s after"); assert s < 3' \
             "$ended" "$(stat -c %.Y "$out/died")"
 )
 
