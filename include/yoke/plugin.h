@@ -436,7 +436,8 @@ typedef struct yk_device_caps {
      * times as long, and for YOKE_STUCK_MS at least. 0: not known, so YOKE_STUCK_MS decides. Since minor 4. */
     uint64_t compile_ms;
     /* The device's part of a batch is to have a multiple of so many rows, as any other number of rows is a program more to compile; at most
-     * 65536. The host keeps to it where rows and memory allow; ranks without a quantum take the rest. 0 or 1: any number. Since minor 5. */
+     * 65536. The host keeps to it where rows and memory allow; ranks without a quantum take the rest. Of a short last batch the device
+     * has its usual rows or none, if those ranks can take the rest. 0 or 1: any number. Since minor 5. */
     uint64_t row_quantum;
     /* Bits of the significand, the first one counted, that a product keeps of each operand in f32: 11 for TF32, 8 for one pass in bf16, 15
      * for three passes. 0 or 24: each bit; fewer than 8 is an error. It speaks of dot, convolutions and attention. Rounding or cutting off
