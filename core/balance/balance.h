@@ -6,6 +6,7 @@
  *   compare.h         compare: the test of two sets of members, by windows of each in turn
  *   trial_schedule.h  schedule: the next trial, and the budgets of trials
  *   policy.c          members, their rows and parts of the optimizer, from the ranks' reports about their windows
+ *   batch_rows.c      cut: the rows of each rank in a batch of another size than the shares are for
  * Thread rule: the caller's.
  */
 #ifndef YOKE_CORE_BALANCE_BALANCE_H
@@ -89,5 +90,23 @@ bool yk__policy_event_next(yk__policy *p, yk__policy_event *e);
 uint32_t yk__policy_count(const yk__policy *p);
 void yk__policy_get(const yk__policy *p, double *v);
 bool yk__policy_set(yk__policy *p, const double *v);
+
+/* ---- A batch of another size ------------------------------------------------------------------------------------- */
+
+/* The cut of one batch. The caller sets the first four members; the calls keep the rest. */
+typedef struct yk__cut {
+    const yk__seat *seat;  /* by rank: their quanta */
+    const uint64_t *share; /* by rank: rows of a batch of `of` rows */
+    uint64_t of;
+    uint32_t ranks;
+    bool whole;            /* ranks with a quantum keep their usual rows, or have none */
+    uint64_t usual, rows, rest; /* rows of a usual batch, of this one, of it for ranks without a quantum */
+    uint64_t left;         /* rows that no rank with a quantum has kept */
+    uint64_t before, others, others_before; /* sums of shares: of lower ranks; of ranks without a quantum, and of lower ones among them */
+} yk__cut;
+/* A batch of `rows` rows, of data whose batches have `usual` rows. */
+void yk__cut_begin(yk__cut *c, uint64_t usual, uint64_t rows);
+/* Rows of rank r; the caller asks for rank 0, 1, .. in order. */
+uint64_t yk__cut_next(yk__cut *c, uint32_t r);
 
 #endif

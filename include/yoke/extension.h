@@ -56,7 +56,8 @@ typedef struct yk_coll {
     yk_status (*island)(yk_device *dev, char name[64]);
     /* Makes a ticket of at most 256 bytes on rank 0 of an island; the host carries it to the other ranks. [any] */
     yk_status (*ticket)(yk_device *dev, uint8_t ticket[256], uint32_t *bytes);
-    /* Called once per member, with the ticket; returns when all members have joined. [any] */
+    /* Called once per member, with the ticket; returns when all members have joined. A member may be lost: the host then leaves the call
+     * behind and uses this device no more, so a time limit of the plugin's own is allowed and not needed. [any] */
     yk_status (*join)(yk_device *dev, const uint8_t *ticket, uint32_t bytes, uint32_t rank, uint32_t ranks, yk_comm **comm);
     void (*leave)(yk_comm *comm); /* no collective runs, or all are aborted [one] */
     /* Fails pending collectives of this comm, here and, sooner or later, on the other members. Their queues fail for good, with

@@ -435,8 +435,8 @@ typedef struct yk_device_caps {
     /* Usual ms of program_new for a large graph, an estimate; at most 4,320,000. Compiling so long is no fault: other ranks wait for 20
      * times as long, and for YOKE_STUCK_MS at least. 0: not known, so YOKE_STUCK_MS decides. Since minor 4. */
     uint64_t compile_ms;
-    /* The device's part of a batch is to have a multiple of so many rows, as any other number of rows is a program more to compile; at most
-     * 65536. The host keeps to it where rows and memory allow; ranks without a quantum take the rest. 0 or 1: any number. Since minor 5. */
+    /* The device's part of a batch is to be a multiple of so many rows (65536 at most), as others are programs more to compile. The host
+     * keeps to it, in a short last batch to the usual rows or none, where rows, memory and ranks allow. 0, 1: any number. Since minor 5. */
     uint64_t row_quantum;
     /* Bits of the significand, the first one counted, that a product keeps of each operand in f32: 11 for TF32, 8 for one pass in bf16, 15
      * for three passes. 0 or 24: each bit; fewer than 8 is an error. It speaks of dot, convolutions and attention. Rounding or cutting off

@@ -109,4 +109,8 @@ page "$WORK/sock.json" >"$WORK/page" 2>"$WORK/err"
 [ $? -eq 1 ] && [ ! -s "$WORK/page" ] && grep -q 'expected the report of a device' "$WORK/err" && echo '{"report": 0}' >"$WORK/old.json" &&
     ! page "$WORK/old.json" 2>"$WORK/err" && grep -q 'expected a report of form 1, got 0' "$WORK/err"
 result $? "a transport's report, and one of another form, are refused"
+sed 's/"suite_abi": "2\.[0-9]*"/"suite_abi": "2.2"/' "$WORK/one.json" >"$WORK/minor.json"
+page "$WORK/minor.json" >"$WORK/page" 2>"$WORK/err"
+[ $? -eq 1 ] && [ ! -s "$WORK/page" ] && grep -q 'minor.json: expected the report of a suite of ABI 2\.[0-9]*, got 2.2' "$WORK/err"
+result $? "and so is one of an older minor"
 finish

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # A compilation in which the process computes nothing, as where a service compiles, ends a job of several ranks after YOKE_STUCK_MS; not
 # where the device's estimate allows for it (yk_device_caps.compile_ms). It is said how far a long one is. Such a device gets multiples of
-# its row_quantum.
+# its row_quantum, and its usual rows of a short batch, or none.
 . "$YOKE_SOURCE/tests/cts/lib.sh"
 mkdir "$WORK/plugins"
 cp "$YOKE_BUILD/.libs/yoke_cpu.so" "$WORK/plugins/"
@@ -61,6 +61,25 @@ sed -n 's/.*shares (parts of the optimizer): [0-9]* ([0-9.]*) \([0-9]*\) .*/\1/p
 echo "# rows: $(tr '\n' ' ' <"$WORK/rows")"
 [ -s "$WORK/rows" ] && awk '$1 % 24 { exit 1 }' "$WORK/rows"
 result $? "its device gets multiples of it"
+
+# An evaluation's batches of 72 rows and its last one of 20: the device has the usual rows or none, as the other rank can take 20.
+python3 - "$WORK" <<'P'
+import sys
+for part, rows in (("train", 72), ("t10k", 92)):
+    size = lambda *n: b"".join(k.to_bytes(4, "big") for k in n)
+    with open(f"{sys.argv[1]}/{part}-images-idx3-ubyte", "wb") as file:
+        file.write(b"\0\0\x08\x03" + size(rows, 28, 28) + bytes(i % 251 for i in range(rows * 784)))
+    with open(f"{sys.argv[1]}/{part}-labels-idx1-ubyte", "wb") as file:
+        file.write(b"\0\0\x08\x01" + size(rows) + bytes(i % 10 for i in range(rows)))
+P
+YOKE_LOG=debug "$YOKE_BUILD/yoke" train --devices "cpu:0! template:0!" --model mlp --model-config hidden=16 --data "idx:$WORK" \
+    --global-batch 72 --max-steps 1 --output-dir "$WORK/model" >"$WORK/out" 2>&1
+failed=$?
+programs=$(grep -c '^yoke\[1\]: engine: program [0-9]*: ' "$WORK/out")
+[ $failed = 0 ] && grep -q 'step 1: eval loss' "$WORK/out" && [ "$programs" = 2 ]
+failed=$?
+[ $failed = 0 ] || sed 's/^/# /' "$WORK/out"
+result $failed "a short last batch is no program more: $programs, one of training and one of evaluation"
 
 # stopped WORDS COMMAND..: the command ends within 20 s with exit code 1 and one line, which has the words
 stopped()

@@ -21,7 +21,8 @@
 
 static void part_of(void *user, int64_t n, int64_t *first, int64_t *count)
 {
-    yk__share_part(user, n, first, count);
+    const yk_data *d = user;
+    yk__share_part(d->job, d->batch, n, first, count);
 }
 
 /* This rank's equal part: the same run of rows of each batch, cut off at the end of a short batch. */
@@ -105,7 +106,7 @@ static yk_status open_parts(yk_data *d, const char *spec, const yk_data_config *
                                   .drop_last = !c->eval && !c->keep_last && !c->even_batches,
                                   .fill_last = c->even_batches && yk__shard_even(d->job->team.world) == YK__TAIL_FILL,
                                   .share = d->equal ? equal_part_of : part_of,
-                                  .user = d->equal ? (void *)d : (void *)d->job};
+                                  .user = d};
     return yk__loader_open(d->set, &l, &d->loader, err);
 }
 
@@ -262,7 +263,7 @@ static bool begin_step(yk_data *d, const yk__loader_batch *b, yk_batch *out)
     d->current = b;
     job->step.window_end = b->last && !d->eval && !job->config.accumulate_over_epochs;
     if (!d->eval)
-        yk__share_count(job, b->global_rows);
+        yk__share_count(job, d->batch, b->global_rows);
     return yk_ok(job);
 }
 

@@ -156,7 +156,7 @@ static bool begin_step(yk_sampler *s, const yk__shard_round *round, yk_sample *s
     const int64_t index = sampler_index(s);
     int64_t count = s->global_batch / job->team.world, first = job->team.rank * count;
     if (s->config.by_speed)
-        yk__share_part(job, round->rows, &first, &count);
+        yk__share_part(job, s->global_batch, round->rows, &first, &count);
     else
         yk__shard_part(&shard, round, job->team.rank, &first, &count);
     if (!choose_rows(s, round, first, count))
@@ -180,7 +180,7 @@ static bool begin_step(yk_sampler *s, const yk__shard_round *round, yk_sample *s
     job->step.from_loader = true;
     job->step.window_end = sample->last && !job->config.accumulate_over_epochs;
     if (s->config.by_speed)
-        yk__share_count(job, round->rows);
+        yk__share_count(job, s->global_batch, round->rows);
     s->place.next += round->unique;
     return yk_ok(job);
 }

@@ -74,10 +74,10 @@ bool yk__share_update(yk_job *job, int64_t n, bool *changed);
 void yk__share_window(yk_job *job);
 /* True once members and shares are settled; equal on all ranks after equal windows. */
 bool yk__share_settled(const yk_job *job);
-/* This rank's part of a global batch of n rows, scaled if n is not the usual number. */
-void yk__share_part(const yk_job *job, int64_t n, int64_t *first, int64_t *count);
-/* Adds a batch of n rows to the counts of yk_share. */
-void yk__share_count(yk_job *job, int64_t n);
+/* This rank's part of a global batch of n rows, of data whose batches have `usual` rows; scaled if the shares are for another number. */
+void yk__share_part(const yk_job *job, int64_t usual, int64_t n, int64_t *first, int64_t *count);
+/* Adds such a batch to the counts of yk_share. */
+void yk__share_count(yk_job *job, int64_t usual, int64_t n);
 
 /* Only for share_state.c. */
 yk_status yk__share_policy(yk_job *job, uint64_t n, yk_error *err); /* makes one for batches of n rows */

@@ -16,43 +16,48 @@ static void fixed_part(const yk_job *job, int64_t n, int64_t *first, int64_t *co
     *count = (int64_t)rows;
 }
 
-void yk__share_part(const yk_job *job, int64_t n, int64_t *first, int64_t *count)
+static yk__cut cut_of(const yk_job *job, int64_t usual, int64_t n)
+{
+    const yk__share *s = job->team.share;
+    yk__cut cut = {.seat = s->seat, .share = s->share, .of = s->n, .ranks = job->team.world};
+    yk__cut_begin(&cut, (uint64_t)usual, (uint64_t)n);
+    return cut;
+}
+
+void yk__share_part(const yk_job *job, int64_t usual, int64_t n, int64_t *first, int64_t *count)
 {
     yk__share *s = job->team.share;
-    int64_t begin = 0, end = n;
-    if (job->team.world > 1 && s->fixed.is_fixed) {
+    *first = 0;
+    *count = n;
+    if (job->team.world == 1)
+        return;
+    if (s->fixed.is_fixed) {
         fixed_part(job, n, first, count);
         return;
     }
     pthread_mutex_lock(&s->lock);
-    if (job->team.world > 1 && s->n) {
-        uint64_t before = 0;
+    if (s->n) {
+        yk__cut cut = cut_of(job, usual, n);
         for (uint32_t r = 0; r < job->team.rank; r++)
-            before += s->share[r];
-        begin = (int64_t)((uint64_t)n * before / s->n);
-        end = (int64_t)((uint64_t)n * (before + s->share[job->team.rank]) / s->n);
-    } else if (job->team.world > 1) {
-        begin = n * job->team.rank / job->team.world;
-        end = n * (job->team.rank + 1) / job->team.world;
+            *first += (int64_t)yk__cut_next(&cut, r);
+        *count = (int64_t)yk__cut_next(&cut, job->team.rank);
+    } else {
+        *first = n * job->team.rank / job->team.world;
+        *count = n * (job->team.rank + 1) / job->team.world - *first;
     }
     pthread_mutex_unlock(&s->lock);
-    *first = begin;
-    *count = end - begin;
 }
 
-void yk__share_count(yk_job *job, int64_t n)
+void yk__share_count(yk_job *job, int64_t usual, int64_t n)
 {
     yk__share *s = job->team.share;
-    uint64_t before = 0;
     if (job->team.world > 1 && s->fixed.is_fixed)
         yk__fixed_count(&s->fixed, (uint64_t)n, s->total);
     if (job->team.world == 1 || !s->n)
         return;
-    for (uint32_t r = 0; r < job->team.world; r++) {
-        uint64_t begin = (uint64_t)n * before / s->n;
-        before += s->share[r];
-        s->total[r] += (uint64_t)n * before / s->n - begin;
-    }
+    yk__cut cut = cut_of(job, usual, n);
+    for (uint32_t r = 0; r < job->team.world; r++)
+        s->total[r] += yk__cut_next(&cut, r);
 }
 
 bool yk__share_settled(const yk_job *job)
@@ -68,8 +73,8 @@ void yk_split(yk_job *job, uint64_t n, uint64_t *first, uint64_t *count)
     *first = *count = 0;
     if (!yk_ok(job) || n > INT32_MAX || !yk__share_update(job, (int64_t)n, &changed))
         return;
-    yk__share_part(job, (int64_t)n, &begin, &part);
-    yk__share_count(job, (int64_t)n);
+    yk__share_part(job, (int64_t)n, (int64_t)n, &begin, &part);
+    yk__share_count(job, (int64_t)n, (int64_t)n);
     *first = (uint64_t)begin;
     *count = (uint64_t)part;
 }

@@ -257,6 +257,50 @@ static void check_fixed_rows(const yk__fixed *fixed, uint64_t n)
     ck_assert_uint_eq(sum, n);
 }
 
+/* Checks the cut of `rows` rows among three ranks that share 120 by `share`, with these quanta. */
+static void cut_is(const uint64_t quantum[3], const uint64_t share[3], uint64_t usual, uint64_t rows, const uint64_t want[3])
+{
+    const yk__seat seat[3] = {{.quantum = quantum[0]}, {.quantum = quantum[1]}, {.quantum = quantum[2]}};
+    yk__cut c = {.seat = seat, .share = share, .of = 120, .ranks = 3};
+    yk__cut_begin(&c, usual, rows);
+    for (uint32_t r = 0; r < 3; r++) {
+        const uint64_t got = yk__cut_next(&c, r);
+        ck_assert_msg(got == want[r], "%u of %u rows: rank %u has %u, expected %u", (unsigned)rows, (unsigned)usual, r, (unsigned)got,
+                      (unsigned)want[r]);
+    }
+}
+
+/* A rank with a quantum runs its usual rows of a short batch or none, as another number is a program more. */
+START_TEST(short_batches_keep_usual_rows)
+{
+    const uint64_t none[3] = {0}, one[3] = {0, 8, 0}, two[3] = {8, 0, 8}, all[3] = {8, 8, 8};
+    const uint64_t share[3] = {30, 40, 50}, small[3] = {10, 80, 30};
+    cut_is(one, share, 120, 120, (uint64_t[]){30, 40, 50}); /* as ever */
+    cut_is(none, share, 120, 60, (uint64_t[]){15, 20, 25});
+    cut_is(one, share, 120, 60, (uint64_t[]){7, 40, 13});
+    cut_is(one, share, 120, 39, (uint64_t[]){14, 0, 25}); /* no room for 40 */
+    cut_is(one, small, 120, 60, (uint64_t[]){5, 40, 15}); /* the other two would have more than their usual 40 */
+    cut_is(two, share, 120, 81, (uint64_t[]){30, 1, 50});
+    cut_is(two, share, 120, 79, (uint64_t[]){19, 27, 33}); /* no room for 50, and 49 are more than the second has of a usual batch */
+    cut_is(all, share, 120, 60, (uint64_t[]){15, 20, 25}); /* none could take the rest */
+    cut_is(one, share, 60, 60, (uint64_t[]){15, 20, 25}); /* an evaluation with batches of its own, */
+    cut_is(one, share, 60, 44, (uint64_t[]){9, 20, 15});  /* and its short one */
+    cut_is(one, share, 240, 240, (uint64_t[]){60, 80, 100});
+    for (uint64_t rows = 0; rows < 120; rows++) { /* each row once, and no rank without a quantum beyond its part by more than a row */
+        const yk__seat seat[3] = {{.quantum = 0}, {.quantum = 8}, {.quantum = 16}};
+        yk__cut c = {.seat = seat, .share = share, .of = 120, .ranks = 3};
+        uint64_t sum = 0;
+        yk__cut_begin(&c, 120, rows);
+        for (uint32_t r = 0; r < 3; r++) {
+            const uint64_t got = yk__cut_next(&c, r);
+            ck_assert_msg(got <= share[r], "%u rows: rank %u has %u of %u", (unsigned)rows, r, (unsigned)got, (unsigned)share[r]);
+            sum += got;
+        }
+        ck_assert_uint_eq(sum, rows);
+    }
+}
+END_TEST
+
 START_TEST(fixed_rows_go_to_the_largest_remainders)
 {
     static const char *const texts[] = {"equal", "3:1:2", "1:1:1", "1000000:1:1", "7:5:3", "1:2:1000000"};
@@ -538,6 +582,7 @@ int main(void)
     tcase_add_test(t, bounds_hold);
     tcase_add_test(t, owner_parts_are_the_best);
     tcase_add_test(t, turns_of_ranks_on_the_same_cores);
+    tcase_add_test(t, short_batches_keep_usual_rows);
     tcase_add_test(t, fixed_rows_go_to_the_largest_remainders);
     tcase_add_test(t, fixed_rows_of_some_parts);
     tcase_add_test(t, many_ranks);
