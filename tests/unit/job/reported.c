@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Public bug reports of other trainers, in programs of ours: sums over many rows, a last window that is shorter, parameters that only some
- * micro batches use.
+ * Public bug reports of other trainers, in programs of ours: sums over many rows, and over two ranks parameters that only some micro batches
+ * use (on one rank: tests/unit/job/sampler.c).
  */
 #include <check.h>
 #include <math.h>
@@ -51,31 +51,6 @@ START_TEST(sums_of_many_rows)
 }
 END_TEST
 
-/* ---- The last window ---- */
-
-/* Five rows in batches of two, accumulated by two: the last window has one micro batch, and is divided by 1. */
-START_TEST(a_last_window_of_one_micro_batch)
-{
-    float last = 0;
-    yk_job *job = yk_open(&(yk_config){.accumulate = 2, .devices = "cpu:0", .quiet = true});
-    yk_t a = yk_param(job, "a", 1, (const int64_t[]){1}, (yk_init){YK_INIT_ONES, 0, 0});
-    yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 0.1});
-    yk_sampler *sampler = yk_sampler_new(job, &(yk_sampler_config){.rows = 5, .batch = 2, .uneven_batches = true});
-    yk_sample rows;
-    while (yk_sampler_next(sampler, &rows)) {
-        float x[2];
-        for (int i = 0; i < rows.rows; i++)
-            x[i] = (float)rows.row[i] + 1;
-        yk_backward(yk_mean(yk_mul(yk_input(job, YK_F32, 1, &rows.rows, x), a), 1, false));
-        yk_step(opt);
-    }
-    yk_param_read(a, &last, 1);
-    ck_assert_msg(yk_ok(job), "%s", yk_error_text(job));
-    ck_assert_float_eq_tol(last, 1 - 0.1 * 2.5 - 0.1 * 5, 1e-6);
-    ck_assert_int_eq(yk_close(job), 0);
-}
-END_TEST
-
 /* ---- Parameters that only some micro batches use ---- */
 
 /* Two micro batches a step: a and b are used by every other one, c never. AdamW's values after six micro batches are PyTorch 2.15's. */
@@ -113,8 +88,8 @@ static int now_and_then(void *argument)
 
 START_TEST(parameters_used_now_and_then)
 {
-    char *const devices = _i ? "cpu:0 cpu:0" : "cpu:0";
-    ck_assert_int_eq(_i ? yk_launch_ranks(2, devices, now_and_then, devices) : now_and_then(devices), 0);
+    char *const devices = "cpu:0 cpu:0";
+    ck_assert_int_eq(yk_launch_ranks(2, devices, now_and_then, devices), 0);
 }
 END_TEST
 
@@ -122,7 +97,6 @@ int main(void)
 {
     TCase *t = tcase_create("reported");
     tcase_add_test(t, sums_of_many_rows);
-    tcase_add_test(t, a_last_window_of_one_micro_batch);
-    tcase_add_loop_test(t, parameters_used_now_and_then, 0, 2);
+    tcase_add_test(t, parameters_used_now_and_then);
     return suite_run("job_reported", t);
 }
