@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Public bug reports of other trainers, in programs of ours: sums over many rows, and over two ranks parameters that only some micro batches
- * use (on one rank: tests/unit/job/sampler.c).
+ * Public bug reports of other trainers, in programs of ours: sums over many rows, and over two ranks parameters that only some micro
+ * batches use (on one rank: tests/unit/job/sampler.c).
  */
 #include <check.h>
 #include <math.h>
