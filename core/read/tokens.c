@@ -101,7 +101,7 @@ static uint32_t id_get(const uint8_t *p, int width)
     return width == 2 ? (uint32_t)p[0] | (uint32_t)p[1] << 8 : u32_get(p);
 }
 
-#define PAIRS_LEAST 32u /* of ids, below which nothing is concluded */
+#define PAIRS_LEAST 32u /* fewer pairs of ids prove nothing */
 
 /* NumPy's int32 or int64 ids, read with half their width, have a 0 behind each id. Every other word of running text is not 0. */
 static yk_status width_check(const yk__tokens *tokens, const uint8_t *head, size_t n, yk_error *err)
