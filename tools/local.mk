@@ -24,6 +24,6 @@ yoke_SOURCES = tools/bench/mixed.c tools/bench/mixed.h tools/bench/peak_loops.h 
 	tools/train/leave.h tools/train/loop.c tools/train/loop.h tools/train/train_options.h tools/train/output.c \
 	tools/train/output.h tools/train/prediction.c tools/train/prediction.h tools/train/train_progress.c \
 	tools/train/train_progress.h tools/train/refused.h tools/train/spellings.h tools/train/reports.c tools/train/reports.h \
-	tools/train/still.c tools/train/still.h tools/train/train_restart.c tools/train/train_restart.h tools/train/trackers.c \
+	tools/train/train_restart.c tools/train/train_restart.h tools/train/trackers.c \
 	tools/train/trackers.h tools/train/train.c tools/train/train.h tools/train/when.c tools/train/when.h
 yoke_LDADD = libyokecore.la $(CORE_LIBS)

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/advance.h"
 #include "core/base/cgroup.h"
 #include "core/base/signals.h"
 #include "core/device/device_internal.h"
@@ -29,6 +30,7 @@ void yk__plugin_asked(const char *name)
 
 yk_status yk__plugin_devices(const yk__plugin *p, uint32_t *n, yk_error *err)
 {
+    YK__ACT_HERE(YK__ACT_OPEN);
     yk__signals kept;
     yk__host_message_clear();
     yk__signals_keep(&kept);
@@ -75,6 +77,7 @@ double yk__product_loss(const yk_device_caps *caps)
 
 yk_status yk__plugin_caps(const yk__plugin *p, uint32_t i, yk_device_caps *c, yk_error *err)
 {
+    YK__ACT_HERE(YK__ACT_OPEN);
     memset(c, 0, sizeof *c);
     c->size = sizeof *c;
     yk__signals kept;

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/base/advance.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
@@ -215,6 +216,7 @@ static yk_status open_name(const char *name, yk__plugin **p, yk_error *err)
 
 yk_status yk__plugin_open(const char *name_or_path, yk__plugin **p, yk_error *err)
 {
+    YK__ACT_HERE(YK__ACT_OPEN);
     plugins_lock();
     if (strchr(name_or_path, '/'))
         open_path(name_or_path, NULL, p, err);
@@ -226,6 +228,7 @@ yk_status yk__plugin_open(const char *name_or_path, yk__plugin **p, yk_error *er
 
 yk_status yk__plugin_start(yk__plugin *p, yk_error *err)
 {
+    YK__ACT_HERE(YK__ACT_OPEN);
     plugins_lock();
     if (!p->started && !p->failed.status) {
         yk__signals kept;

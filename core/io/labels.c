@@ -61,6 +61,19 @@ yk_status yk__labels_copy(char *const *name, int count, yk__labels *out, yk_erro
     return s;
 }
 
+/* label2id numbers a data set's names in transformers' scripts, and id2label names the results: the two must not contradict each other. */
+static yk_status numbers_check(const json_t *numbers, const char *path, const yk__labels *labels, yk_error *err)
+{
+    for (int i = 0; i < labels->count && json_is_object(numbers); i++) {
+        const json_t *v = json_object_get(numbers, labels->name[i]);
+        const json_int_t k = json_integer_value(v);
+        if (v && (!json_is_integer(v) || k < 0 || k >= labels->count || strcmp(labels->name[k], labels->name[i]) != 0))
+            return yk__fail(err, YK_E_FORMAT, "%s: id2label names class %d \"%.60s\", and label2id gives that name another number: make "
+                            "them agree", path, i, labels->name[i]);
+    }
+    return YK_OK;
+}
+
 yk_status yk__labels_of(const json_t *config, const char *path, yk__labels *out, yk_error *err)
 {
     const json_t *map = json_object_get(config, "id2label");
@@ -82,6 +95,8 @@ yk_status yk__labels_of(const json_t *config, const char *path, yk__labels *out,
                 : yk__fail(err, YK_E_FORMAT, "%s: id2label has %d names: key \"%s\": expected a string, found %s", path,
                            labels.count, key, yk__json_type(v));
     }
+    if (!s)
+        s = numbers_check(json_object_get(config, "label2id"), path, &labels, err);
     if (s)
         yk__labels_free(&labels);
     else

@@ -132,6 +132,7 @@ struct yk_job {
     uint64_t backwards;  /* accepted calls of yk_backward, and the place of the first one */
     const char *backward_file;
     int backward_line;
+    bool watched;        /* yk__standing_begin was called for it */
     bool has_stepped;    /* yk_step was called; a checkpoint's count does not tell that */
     uint64_t micro_step; /* micro batches of the whole run: part of the random key */
     uint64_t saves;      /* number of the newest checkpoint, written or resumed from; equal on all ranks */

@@ -14,7 +14,7 @@
 
 static yk_status size_check(const char *path, uint64_t bytes, yk_error *err)
 {
-    if (bytes == 0 || bytes % YK__CIFAR_RECORD)
+    if (bytes % YK__CIFAR_RECORD)
         return yk__fail(err, YK_E_FORMAT, "%s: %" PRIu64 " bytes, expected a multiple of %u (CIFAR-10 records)", path, bytes,
                         YK__CIFAR_RECORD);
     return YK_OK;
@@ -73,7 +73,7 @@ yk_status yk__cifar_read(yk__file *file, uint64_t held, yk__cifar *out, yk_error
     if (!s)
         s = size_check(yk__file_path(file), bytes, err);
     cifar.count = (int64_t)(bytes / YK__CIFAR_RECORD);
-    cifar.labels = s ? NULL : yk__malloc((size_t)cifar.count);
+    cifar.labels = s ? NULL : yk__malloc((size_t)cifar.count + 1);
     if (!s && !cifar.labels)
         s = yk__fail_mem(err, (uint64_t)cifar.count, "labels");
     if (!s)

@@ -15,6 +15,7 @@
 #define CHUNK 65536u
 #define LINE_LIMIT ((size_t)1 << 28)
 #define FILE_LIMIT ((uint64_t)1 << 32)
+#define KEYS (YK__JSON_ANY | YK__JSON_UNIQUE_KEYS) /* a key that is there twice is refused, as a column of CSV is */
 
 struct yk__jsonl {
     yk__file *file;
@@ -66,7 +67,7 @@ static int is_blank(const char *p, size_t n)
 
 static yk_status parse_line(yk__jsonl *jsonl, size_t n, yk_error *err)
 {
-    yk_status s = yk__json_parse("JSON", jsonl->buf + jsonl->pos, n, YK__JSON_ANY, &jsonl->value, err);
+    yk_status s = yk__json_parse("JSON", jsonl->buf + jsonl->pos, n, KEYS, &jsonl->value, err);
     if (s == YK_E_FORMAT) /* the line within the line is always 1 */
         return yk__fail_in(err, "%s: line %" PRId64, yk__file_path(jsonl->file), jsonl->line);
     if (!s && !json_is_object(jsonl->value))
@@ -127,7 +128,7 @@ static yk_status read_array(yk__jsonl *jsonl, yk_error *err)
         s = yk__fail_mem(err, jsonl->len + n, "a JSON file");
     } else {
         memcpy(jsonl->buf + jsonl->len, rest, n);
-        s = yk__json_parse(yk__file_path(jsonl->file), jsonl->buf + jsonl->pos, jsonl->len - jsonl->pos + n, YK__JSON_ANY, &jsonl->array,
+        s = yk__json_parse(yk__file_path(jsonl->file), jsonl->buf + jsonl->pos, jsonl->len - jsonl->pos + n, KEYS, &jsonl->array,
                            err);
     }
     yk__free(rest);

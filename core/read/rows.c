@@ -60,6 +60,20 @@ static int is_fraction(const char *s)
            (!s[n] && strpbrk(s, "0123456789") && !isalpha((unsigned char)*s));
 }
 
+/* " 1": a number for pandas; as a name it would be numbered by its order among the names. */
+static bool is_padded_number(const char *s)
+{
+    const size_t before = strspn(s, " \t"), n = strlen(s + before);
+    char number[32];
+    size_t kept = n;
+    while (kept && strchr(" \t", s[before + kept - 1]))
+        kept--;
+    if (kept == strlen(s) || kept >= sizeof number)
+        return false;
+    snprintf(number, sizeof number, "%.*s", (int)kept, s + before);
+    return is_integer(number) || is_fraction(number);
+}
+
 /* True if other whole numbers than their own name the model's classes, as "1" to "5" of stars: then whole numbers are names. */
 static bool model_names_numbers(const struct rows_reader *reader)
 {
@@ -109,6 +123,8 @@ static yk_status name_label(struct rows_reader *reader, const char *label, int64
         return fail_label(
             reader, line, label,
             "an integer or a name: a number with a fraction is no class (categories=FILE lists such names)", err);
+    if (is_padded_number(label) && !reader->options->categories && !model_names_numbers(reader))
+        return fail_label(reader, line, label, "an integer or a name: take the blanks beside the number out", err);
     *id = yk__strmap_get(reader->names, label, strlen(label));
     if (*id >= 0)
         return YK_OK;

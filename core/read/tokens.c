@@ -96,6 +96,30 @@ static yk_status llmc_parse(yk__tokens *tokens, const struct llmc_format *format
     return YK_OK;
 }
 
+static uint32_t id_get(const uint8_t *p, int width)
+{
+    return width == 2 ? (uint32_t)p[0] | (uint32_t)p[1] << 8 : u32_get(p);
+}
+
+#define PAIRS_LEAST 32u /* fewer pairs of ids prove nothing */
+
+/* NumPy's int32 or int64 ids, read with half their width, have a 0 behind each id. Every other word of running text is not 0. */
+static yk_status width_check(const yk__tokens *tokens, const uint8_t *head, size_t n, yk_error *err)
+{
+    const int width = tokens->width;
+    const size_t pairs = n / (2 * (size_t)width);
+    size_t ids = 0, zeros = 0;
+    for (size_t i = 0; i < pairs; i++) {
+        ids += id_get(head + 2 * i * (size_t)width, width) != 0;
+        zeros += id_get(head + (2 * i + 1) * (size_t)width, width) == 0;
+    }
+    if (pairs < PAIRS_LEAST || zeros < pairs || ids < pairs / 4)
+        return YK_OK;
+    return yk__fail(err, YK_E_FORMAT, "%s: every second id is 0 in its first %zu, as where wider ids are read as ids of %d bytes: %s",
+                    yk__blob_path(tokens->blob), 2 * pairs, width,
+                    width == 2 ? "give dtype=u32, for ids of 4 bytes" : "expected ids of 4 bytes (NumPy: .astype(\"uint32\"))");
+}
+
 /* A header of ours or of llm.c's; a file without a header begins with its first id. */
 static yk_status head_parse(yk__tokens *tokens, const uint8_t *head, size_t n, int width, yk_error *err)
 {
@@ -105,7 +129,9 @@ static yk_status head_parse(yk__tokens *tokens, const uint8_t *head, size_t n, i
         return header_parse(tokens, head, width, err);
     if (llmc)
         return llmc_parse(tokens, llmc, head, width, err);
-    return yk__foreign_refuse(yk__blob_path(tokens->blob), YK__FOREIGN_TOKENS, head, n, yk__blob_bytes(tokens->blob), err);
+    if (yk__foreign_refuse(yk__blob_path(tokens->blob), YK__FOREIGN_TOKENS, head, n, yk__blob_bytes(tokens->blob), err))
+        return err->status;
+    return width_check(tokens, head, n, err);
 }
 
 /* Reads the header if there is one, and compares the length. */
@@ -168,7 +194,7 @@ static uint32_t ids_decode(const uint8_t *p, int width, int64_t n, int32_t *ids)
 {
     uint32_t most = 0;
     for (int64_t i = 0; i < n; i++) {
-        const uint32_t id = width == 2 ? (uint32_t)p[2 * i] | (uint32_t)p[2 * i + 1] << 8 : u32_get(p + 4 * i);
+        const uint32_t id = id_get(p + width * i, width);
         ids[i] = (int32_t)id;
         most = id > most ? id : most;
     }

@@ -307,6 +307,18 @@ ok "words that are no missing values, long fields, long words" words_count
 printf 'abcd' >"$out/few"
 ok "running text that is shorter than a window" refuses 2 "3 ids to train: expected at least 33" train --model gpt2 --model-config \
     n_layer=1,n_head=1,n_embd=8,n_positions=32 --data "text:$out/few,tokenizer=bytes" --seq-len 32 --max-steps 1 --output-dir "$out/no"
+twice_named() { # a key that is there twice is no guess: a line's, an array element's, and a key that is not read
+    printf '{"text": "a", "label": 1, "label": 0}\n' >"$out/twice.jsonl"
+    printf '[{"text": "a", "text": "b", "label": 0}]\n' >"$out/twice.json"
+    for file in twice.jsonl twice.json; do
+        "$yoke" inspect "$out/$file" --as jsonl,text=text,label=label >"$out/err" 2>&1
+        [ $? = 2 ] && grep -q "$file: .*duplicate object key" "$out/err" || { cat "$out/err"; return 1; }
+    done
+    printf 'text,label\na\0b,1\nb,0\n' >"$out/nul.csv"
+    "$yoke" inspect "$out/nul.csv" --as csv,text=text,label=label >"$out/err" 2>&1
+    [ $? = 2 ] && grep -qi "NUL" "$out/err" || { cat "$out/err"; return 1; }
+}
+ok "a key twice in JSON lines, a NUL in CSV" twice_named
 # Each of them waited without a word, and one SIGTERM did not end it.
 fifos() {
     mkfifo "$out/fifo" || return 1

@@ -231,4 +231,12 @@ ok "a language model has none" refused "model gpt2 has no classifier" "$yoke" tr
     --max-steps 1 --output-dir "$out/z" --json
 ok "without a model to start from it has no effect" refused "new-head has no effect without --from" bert train "$out/yes.csv" --model bert \
     --new-head --output-dir "$out/z"
+# transformers' scripts number a data set's names by label2id, and ours by id2label.
+contradicts() {
+    mkdir -p "$out/contradicts" && cp "$out/m"/* "$out/contradicts" && sed -i 's/"card_arrival": *0/"card_arrival": 1/' \
+        "$out/contradicts/config.json" && ! cmp -s "$out/m/config.json" "$out/contradicts/config.json" &&
+        refused 'config.json: id2label names class 0 "card_arrival", and label2id gives that name another number' \
+            bert eval "$out/all.csv" --from "$out/contradicts"
+}
+ok "label2id against id2label" contradicts
 plan

@@ -114,7 +114,7 @@ few() { # few KIND FROM: COUNT.KIND are the data of so many rows
 texts() { # texts ROWS
     printf 'good night\nbad day\n' | head -n "$1"
 }
-made() { # images, a table, JSON lines and plain lines of 0 to 2 rows, and what one rank says of 2
+made() { # images of both kinds, a table, JSON lines and plain lines of 0 to 2 rows, and what one rank says of 2
     for rows in 0 1 2; do
         mkdir -p "$out/few$rows.idx" && python3 - "$out/images" "$out/few$rows.idx" $rows <<'P' || return 1
 import sys
@@ -125,17 +125,26 @@ for part, n in (("train", 40), ("t10k", rows)):
         b = open(sys.argv[1] + name, "rb").read(head + n * row)
         open(sys.argv[2] + name, "wb").write(b[:4] + n.to_bytes(4, "big") + b[8:])
 P
+        mkdir -p "$out/few$rows.cifar10" && python3 - "$out/few$rows.cifar10" $rows <<'P' || return 1
+import sys
+row = lambda i: bytes([i % 10]) + bytes((i + k * 7) % 256 for k in range(3072))
+for part, n in (("data_batch_1", 8), ("test_batch", int(sys.argv[2]))):
+    open(f"{sys.argv[1]}/{part}.bin", "wb").write(b"".join(row(i) for i in range(n)))
+P
         { printf 'text,label\n' && [ $rows = 0 ] || texts $rows | sed 's/$/,c/'; } >"$out/few$rows.csv"
         { [ $rows = 0 ] || texts $rows | sed 's/.*/{"text": "&", "label": "c"}/'; } >"$out/few$rows.jsonl"
         { [ $rows = 0 ] || texts $rows; } >"$out/few$rows.lines"
     done
-    "$yoke" predict --from "$out/m" --data "idx:$out/few2.idx" --json >"$out/few.idx" &&
+    mlp "$out/colours" --data "cifar10:$out/few2.cifar10" --global-batch 4 --max-steps 1 --warmup-steps 0 >"$out/stdout" 2>&1 &&
+        "$yoke" predict --from "$out/colours" --data "cifar10:$out/few2.cifar10" --json >"$out/few.cifar10" &&
+        "$yoke" predict --from "$out/m" --data "idx:$out/few2.idx" --json >"$out/few.idx" &&
         for kind in csv jsonl lines; do
             "$yoke" predict --from "$out/b" --data "$kind:$out/few2.$kind" --json >"$out/few.$kind" || return 1
         done
 }
 ok "data of few rows" made
 ok "images: fewer rows than ranks, and none" few idx "$out/m"
+ok "images in colour" few cifar10 "$out/colours"
 ok "a table" few csv "$out/b"
 ok "JSON lines" few jsonl "$out/b"
 ok "plain lines" few lines "$out/b"
@@ -169,6 +178,41 @@ none() { # nothing to train on or to evaluate is an error, in one line whoever f
     done
 }
 ok "no rows at all" none
+export codes="$out/code"
+no_images() { # the same of images, and each rank ends with the same code
+    : >"$out/none.bin" && cp -r "$out/few0.idx" "$out/none.idx" &&
+        cp "$out/few0.idx/t10k-images-idx3-ubyte" "$out/none.idx/train-images-idx3-ubyte" &&
+        cp "$out/few0.idx/t10k-labels-idx1-ubyte" "$out/none.idx/train-labels-idx1-ubyte" || return 1
+    for data in "$out/m idx:$out/none.idx" "$out/colours cifar10:$out/none.bin"; do
+        for command in "predict" "eval" "train --max-steps 1 --output-dir $out/z"; do
+            [ "$command" = predict ] && code=0 || code=2
+            rm -f "$out"/code.*
+            # shellcheck disable=SC2016,SC2086
+            "$yoke" launch --devices "cpu:0! cpu:0! cpu:0!" sh -c '"$@"; code=$?; echo $code >"$codes.$YOKE_RANK"; exit $code' each \
+                "$yoke" $command --from "${data% *}" --data "${data#* }" --json >"$out/few" 2>"$out/err"
+            [ $? = $code ] && [ "$(cat "$out"/code.*)" = "$(printf "$code\n$code\n$code")" ] && [ ! -s "$out/few" ] &&
+                [ "$(grep -c 'expected images, found none' "$out/err")" = $((code / 2)) ] ||
+                { echo "$command $data"; cat "$out/err" "$out"/code.*; return 1; }
+        done
+    done
+}
+ok "no images at all: each rank ends alike" no_images
+few_trained() { # fewer rows than ranks: each number of them trains to the same bits
+    for data in "idx:$out/few1.train" "cifar10:$out/one.bin"; do
+        for devices in "cpu:0! cpu:0!" "cpu:0! cpu:0! cpu:0!"; do
+            "$yoke" train --model mlp --model-config hidden=8 --data "$data" --global-batch 3 --no-dataloader-drop-last --max-steps 3 \
+                --eval-strategy no --no-do-eval --devices "$devices" --json --overwrite-output-dir --output-dir "$out/z" >"$out/json" \
+                2>"$out/err" || { cat "$out/err"; return 1; }
+            sed -n 's/.*"param_hash": "\([0-9a-f]*\)".*/\1/p' "$out/json"
+        done >"$out/hashes"
+        [ "$(wc -l <"$out/hashes")" = 2 ] && [ "$(sort -u "$out/hashes" | wc -l)" = 1 ] || { cat "$out/hashes"; return 1; }
+    done
+}
+mkdir "$out/few1.train" && head -c 3073 "$out/few1.cifar10/test_batch.bin" >"$out/one.bin" && for part in train t10k; do
+    cp "$out/few1.idx/t10k-images-idx3-ubyte" "$out/few1.train/$part-images-idx3-ubyte"
+    cp "$out/few1.idx/t10k-labels-idx1-ubyte" "$out/few1.train/$part-labels-idx1-ubyte"
+done
+ok "a training of one row on 2 and 3 ranks has the same bits" few_trained
 
 running_text() {
     seq 1 400 >"$out/text.txt"

@@ -81,33 +81,87 @@ failed=$?
 [ $failed = 0 ] || sed 's/^/# /' "$WORK/out"
 result $failed "a short last batch is no program more: $programs, one of training and one of evaluation"
 
-# stopped WORDS COMMAND..: the command ends within 20 s with exit code 1 and one line, which has the words
+# stopped NAME WORDS COMMAND..: the command ends within 20 s with exit code 1 and one line, which has the words
 stopped()
 {
-    words=$1
-    shift
+    name=$1
+    words=$2
+    shift 2
     begun=$(date +%s)
-    YOKE_STUCK_MS=2000 timeout -s KILL 60 "$YOKE_BUILD/yoke" "$@" --devices template:0 >"$WORK/out" 2>&1
+    YOKE_STUCK_MS=2000 timeout -s KILL 60 "$@" >"$WORK/out" 2>&1
     code=$?
     [ $code -eq 1 ] && [ $(($(date +%s) - begun)) -le 20 ] && grep -q "no progress in $words" "$WORK/out" &&
         [ "$(wc -l <"$WORK/out")" -eq 1 ]
     stopped=$?
     [ $stopped = 0 ] || { echo "# exit code $code"; sed 's/^/# /' "$WORK/out"; }
-    result $stopped "a rank alone, $words: yoke $1"
+    result $stopped "a rank alone, $words: $name"
 }
 cat >"$WORK/hangs" <<'END'
     if (HANGS)
         for (;;)
             sleep(1);
 END
-for begin in device_open program_new; do
-    [ $begin = device_open ] && words='opening its device for 2.*driver' || words='compiling a program for 2.*compiler'
-    awk -v begin="^static yk_status $begin" -v file="$WORK/hangs" '{ print } $0 ~ begin { inside = 1 }
+# hung BEGIN: a plugin that hangs at the beginning of that function
+hung()
+{
+    awk -v begin="^static yk_status $1" -v file="$WORK/hangs" '{ print } $0 ~ begin { inside = 1 }
         inside && /^{/ { while ((getline line < file) > 0) print line; inside = 0 }' \
         "$YOKE_SOURCE/plugins/template/template.c" >"$WORK/hung.c"
-    compile "$WORK/plugins/yoke_template.so" "$WORK/hung.c" -pthread -DHANGS=1 -lm ||
-        result 1 "a plugin that hangs in $begin is built"
-    stopped "$words" bench step --model mlp --model-config hidden=16
-    stopped "$words" test
-done
+    compile "$WORK/plugins/yoke_template.so" "$WORK/hung.c" -pthread -DHANGS=1 -lm
+    result $? "a plugin that hangs in $1 is built"
+}
+# A program of ours. With an argument its log takes the line: "log", or never returns: "held".
+cat >"$WORK/program.c" <<'END'
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <yoke/yoke.h>
+
+static void line_take(void *held, const char *line)
+{
+    while (held)
+        sleep(1);
+    printf("log: %s\n", line);
+    fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    const float v[2] = {1, 2};
+    if (argc > 1)
+        yk_set_log(line_take, strcmp(argv[1], "held") ? NULL : argv[1]);
+    for (int i = 0; i < 2; i++) { /* with the second job the watch begins anew */
+        yk_job *job = yk_open(&(yk_config){.devices = i ? "template:0" : "cpu:0", .quiet = true});
+        yk_t w = yk_param(job, "w", 1, (const int64_t[]){2}, (yk_init){YK_INIT_ONES, 0, 0});
+        yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 0.1});
+        yk_backward(yk_mean(yk_mul(w, yk_input(job, YK_F32, 1, (const int64_t[]){2}, v)), 1, false));
+        yk_step(opt);
+        if (yk_close(job))
+            return 3;
+    }
+    return 0;
+}
+END
+${CC:-gcc} $SANITIZE -o "$WORK/program" -I"$YOKE_SOURCE/include" "$WORK/program.c" -L"$YOKE_BUILD/.libs" -lyoke \
+    "-Wl,-rpath,$YOKE_BUILD/.libs"
+result $? "a program is built"
+yoke=$YOKE_BUILD/yoke
+hung device_count
+stopped "a program" 'opening its device for 2.*driver' "$WORK/program"
+hung device_open
+stopped "yoke bench" 'opening its device for 2.*driver' "$yoke" bench step --devices template:0 --model mlp --model-config hidden=16
+stopped "yoke test" 'opening its device for 2.*driver' "$yoke" test --devices template:0
+stopped "a program of one launched rank" 'opening its device for 2.*driver' env YOKE_RANK=0 YOKE_SIZE=1 "$WORK/program"
+hung program_new
+stopped "yoke bench" 'compiling a program for 2.*compiler' "$yoke" bench step --devices template:0 --model mlp --model-config hidden=16
+stopped "yoke test" 'compiling a program for 2.*compiler' "$yoke" test --devices template:0
+stopped "a program, in a step" 'compiling a program for 2.*compiler' env YOKE_PROBE=off "$WORK/program"
+stopped "a program with a log of its own" 'compiling a program for 2.*compiler' "$WORK/program" log
+sed 's/^/# /' "$WORK/out"
+grep -q '^log: yoke: no progress' "$WORK/out"
+result $? "its log takes the line"
+stopped "a program whose log never returns" 'compiling a program for 2.*compiler' "$WORK/program" held
+YOKE_STUCK_MS=0 timeout 4 "$WORK/program" >"$WORK/out" 2>&1
+[ $? -eq 124 ] && [ ! -s "$WORK/out" ]
+result $? "YOKE_STUCK_MS=0: nobody ends it"
 finish

@@ -21,7 +21,8 @@ UNIT_TESTS += tests/unit/balance/balance.test tests/unit/balance/machines.test t
 	tests/unit/job/host.test \
 	tests/unit/job/inference.test tests/unit/job/kill.test tests/unit/job/locale.test tests/unit/job/memory.test \
 	tests/unit/job/models.test tests/unit/job/pack.test tests/unit/job/precision.test tests/unit/job/refused.test \
-	tests/unit/job/reopened.test tests/unit/job/resume.test tests/unit/job/sampler.test tests/unit/job/states.test tests/unit/kit/cache.test \
+	tests/unit/job/reopened.test tests/unit/job/reported.test tests/unit/job/resume.test tests/unit/job/sampler.test \
+	tests/unit/job/states.test tests/unit/kit/cache.test \
 	tests/unit/kit/coop.test \
 	tests/unit/kit/cpu_shape.test \
 	tests/unit/kit/gpu_shape.test tests/unit/kit/left.test tests/unit/kit/library.test tests/unit/kit/lower.test tests/unit/launch/hosts.test \

@@ -7,7 +7,6 @@
 
 #include "core/base/word.h"
 #include "tools/eval/metrics.h"
-#include "tools/train/still.h"
 #include "tools/train/train_options.h"
 
 #include <stdio.h>
@@ -259,7 +258,6 @@ bool sample_open(sample *s, const yk__cli *cli, const yk_config *config)
         snprintf(s->cores, sizeof s->cores, threads == 1 ? "cpu:0" : "cpu:0-%lld", (long long)threads - 1);
         c.devices = s->cores;
     }
-    still_watch();
     s->job = yk_open(&c);
     if (!s->job)
         return false;

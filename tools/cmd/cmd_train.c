@@ -18,7 +18,6 @@
 #include "tools/train/reports.h"
 #include "tools/train/train_restart.h"
 #include "tools/train/spellings.h"
-#include "tools/train/still.h"
 
 static const yk__cli_option options[] = {
     TRAIN_MODEL_OPTIONS,
@@ -453,7 +452,6 @@ static int run_training(const yk__cli *cli)
     r.job = yk_open(&config);
     if (!r.job)
         return YK_EXIT_FAILED;
-    still_watch_job(r.job);
     if (yk__cli_on(cli, "enable-jit-checkpoint"))
         leave_begin(r.job);
     progress_begin(&r.bar, yk_is_main(r.job) && !yk__cli_on(cli, "json"));

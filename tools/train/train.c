@@ -21,10 +21,11 @@
 #include "core/base/number.h"
 #include "core/base/option.h"
 #include "core/base/word.h"
+#include "core/control/start/origin.h"
+#include "core/job/session/standing.h"
 #include "tools/config/apply.h"
 #include "tools/plan/search.h"
 #include "tools/spell.h"
-#include "tools/train/still.h"
 
 double train_seconds(void)
 {
@@ -106,8 +107,12 @@ int train_main(const yk__cli_command *command, int argc, char **argv, bool (*che
     if (code < 0)
         code = train_launch(&cli, args);
     if (code < 0) {
-        still_watch();
+        const bool single = !yk__launched();
+        if (single)
+            yk__standing_begin(); /* also before yk_open and after yk_close */
         code = run(&cli);
+        if (single)
+            yk__standing_end();
     }
     free(planned);
     free(args);
@@ -525,7 +530,6 @@ bool train_use_open(const yk__cli *cli, yk_config *config, train_use *use, int *
     use->job = yk_open(config);
     if (!use->job)
         return false;
-    still_watch_job(use->job);
     use->data = train_data(cli, use->job, true, train_eval_batch(cli, use->job, 0));
     use->model = train_model(cli, use->job, use->data);
     return true;

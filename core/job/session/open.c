@@ -24,6 +24,7 @@
 #include "core/job/loop/job_log.h"
 #include "core/job/opt.h"
 #include "core/job/session/open.h"
+#include "core/job/session/standing.h"
 #include "core/job/team/host_place.h"
 #include "core/job/team/job_join.h"
 #include "core/job/team/precision.h"
@@ -407,6 +408,14 @@ static yk_status all_members(yk_job *job, yk_error *err)
     return err->status;
 }
 
+/* Other ranks find one that stands still; nobody else finds a rank alone. */
+static void job_watch(yk_job *job, bool single)
+{
+    if (single && !job->watched)
+        yk__standing_begin();
+    job->watched |= single;
+}
+
 /* A rank that was given no device learns its own from the other ranks of its host. */
 static yk_status find_place(yk_job *job, yk__placement *chosen, yk_error *err)
 {
@@ -426,6 +435,7 @@ static yk_status assemble_job(yk_job *job, bool capped, yk_error *err)
     yk__group_rows(job->team.group, &job->step.empty);
     job->team.rank = yk__group_rank(job->team.group);
     job->team.world = yk__group_size(job->team.group);
+    job_watch(job, job->team.world == 1);
     if (yk__precision_check(job, err) || yk__device_open(&chosen, &job->device, err) ||
         (job->config.plan_only && yk__device_plan_only(job->device, err)) || choose_precision(job, err))
         return err->status;
@@ -488,6 +498,7 @@ static yk_job *open_job(const char *call, const yk_config *config, size_t size, 
     atomic_fetch_add(&open_jobs, 1);
     yk__join_note_job();
     yk__step_init(&job->step);
+    job_watch(job, !yk__launched());
     if (!given || yk__job_register(job, &err) || assemble_job(job, capped, &err))
         yk__job_fail(job, &err);
     yk__job_meant(job);
@@ -571,6 +582,7 @@ int yk_close(yk_job *job)
         yk__launch_await_turn();
         yk__log(YK_LOG_ERROR, "error", "%s", job->error.text);
     }
+    const bool watched = job->watched;
     yk__job_unregister(job);
     if ((job->device && job->device->lost) || yk__engine_lost(job->engine)) {
         hung = job; /* memory that its device was given is kept for good */
@@ -581,6 +593,8 @@ int yk_close(yk_job *job)
             yk__plugins_fini();
         yk__limit_lower();
     }
+    if (watched)
+        yk__standing_end();
     return s == YK_OK ? 0 : s == YK_E_ARG || s == YK_E_FORMAT ? 2 : 1;
 }
 

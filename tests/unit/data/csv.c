@@ -225,6 +225,8 @@ START_TEST(labels_that_are_no_classes)
         {"text,label\na,yes\nb,2.5\n", "line 3: label '2.5'", 0},
         {"text,label\na,-1e-3\nb,1e3\n", "line 2: label '-1e-3'", 0},
         {"text,label\na,nan\nb,x\n", "line 2: label 'nan'", 0},
+        {"text,label\na, 1\nb, 2\n", "line 2: label ' 1', expected an integer or a name: take the blanks beside the number out", 0},
+        {"text,label\na,x\nb,3\t\n", "line 3: label '3?', expected an integer or a name", 0},
         {"text,label\na,0\nb,100000\nc,1\n", "line 3: label '100000', expected the number of a class: it would make 100001 classes, 3", 0},
         {"text,label\na,0\nb,100000\nc,1\n", "expected an integer from 0 to 9", 10},
     };

@@ -303,6 +303,44 @@ static void word_put(uint8_t *p, uint32_t v)
         p[i] = (uint8_t)(v >> 8 * i);
 }
 
+/* 100 ids, 1 to 100, each with `width` bytes, read as ids of `asked` bytes (0: not said). spread: only every so many is not 0. */
+static yk_status wide_ids_read(int width, int asked, int spread, yk_error *err)
+{
+    uint8_t bytes[800] = {0};
+    yk__file *file;
+    for (int i = 0; i < 100; i++)
+        bytes[i * width] = i % spread ? 0 : (uint8_t)(i + 1);
+    ck_assert(!yk__file_from_memory("ids.bin", bytes, (size_t)(100 * width), YK__FILE_PLAIN, &file, err));
+    yk__tokens tokens;
+    yk_status s = yk__tokens_read(file, asked, &tokens, err);
+    yk__file_close(file);
+    if (s)
+        return s;
+    ck_assert_int_eq(tokens.count, 100 * width / (asked ? asked : 2));
+    yk__tokens_close(&tokens);
+    return YK_OK;
+}
+
+START_TEST(ids_of_another_width)
+{
+    static const struct {
+        int width, asked, spread;
+        const char *wanted; /* NULL: they are read */
+    } cases[] = {{2, 0, 1, NULL},
+                 {2, 0, 5, NULL}, /* padding between ids */
+                 {4, 4, 1, NULL},
+                 {4, 0, 1, "ids.bin: every second id is 0 in its first 132, as where wider ids are read as ids of 2 bytes: give dtype=u32"},
+                 {4, 2, 1, "dtype=u32"},
+                 {8, 0, 1, "every second id is 0"},
+                 {8, 4, 1, "as where wider ids are read as ids of 4 bytes: expected ids of 4 bytes (NumPy: .astype(\"uint32\"))"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        yk_error err = YK_ERROR_INIT;
+        const yk_status s = wide_ids_read(cases[i].width, cases[i].asked, cases[i].spread, &err);
+        ck_assert_msg(cases[i].wanted ? s == YK_E_FORMAT && strstr(err.text, cases[i].wanted) : s == YK_OK, "case %zu: %s", i, err.text);
+    }
+}
+END_TEST
+
 /* A token file of llm.c: its words 0 to 2, and ids 7, 8, 9, .. of `width` bytes. */
 static size_t llmc_make(uint8_t *file, uint32_t magic, uint32_t version, uint32_t said, int count, int width)
 {
@@ -419,6 +457,7 @@ int main(void)
     tcase_add_test(t, records_of_pictures_are_no_foreign_format);
     tcase_add_test(t, token_files_of_llm_c_are_read_behind_their_header);
     tcase_add_test(t, rows_are_the_same_with_marks_and_carriage_returns);
+    tcase_add_test(t, ids_of_another_width);
     tcase_add_test(t, text_has_the_line_ends_of_pythons_text_mode);
     return suite_run("foreign", t);
 }
