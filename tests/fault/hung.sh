@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# A file system that stops to answer (hung_io.c): reads of data and of the optimizer's state, and syncs of saves, of one rank and of two, end
-# in one line.
+# A file system that stops to answer (hung_io.c): reads of data and of the optimizer's state, and syncs of saves, of one
+# rank and of two, end in one line.
 . "$YOKE_SOURCE/tests/cli/lib.sh"
 instrumented && { echo "1..0 # SKIP a preloaded library comes before the sanitizer's"; exit 0; }
 shim=$YOKE_BUILD/tests/fault/.libs/hung_io.so
