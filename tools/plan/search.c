@@ -8,6 +8,7 @@
  */
 #include "tools/plan/search.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -395,14 +396,11 @@ static bool devices_find(search *s, int *code)
     return !err.status;
 }
 
-/* Finds the folder of the state on disk, and the disk's time: of the file of devices, or measured. A folder of --offload that is not there
- * yet has no time, and a line says so. */
-static bool disk_find(search *s)
+/* Finds the folder of the state on disk. */
+static bool folder_find(search *s)
 {
     const char *disk = yk__cli_text(s->cli, "disk");
     const char *offload = yk__cli_typed(s->cli, "offload") ? yk__cli_text(s->cli, "offload") : NULL;
-    struct statvfs disk_space;
-    yk_error err = YK_ERROR_INIT;
     s->on_disk = disk ? yk__format("state=nvme:%s", disk) : NULL;
     s->folder = yk__offload_folder(offload ? offload : s->on_disk);
     if (disk && (!s->folder || strpbrk(disk, " \t,:") || (offload && strcmp(s->folder, disk)))) {
@@ -410,19 +408,29 @@ static bool disk_find(search *s)
                       "another one", disk);
         return false;
     }
-    if (s->described && disk && !(s->devices.disk > 0)) {
-        yk__cli_usage(s->cli->command, "--disk %s: %s has no time of a disk: give \"disk\", seconds of a byte", disk,
-                      yk__cli_text(s->cli, "device-file"));
+    if (disk && !yk__cli_text(s->cli, "device-file") && access(disk, W_OK | X_OK)) {
+        yk__cli_usage(s->cli->command, "--disk %s: expected a folder to write to, got: %s", disk, strerror(errno));
         return false;
     }
-    if (!s->folder || s->described)
-        return true;
-    if (statvfs(s->folder, &disk_space) == 0)
-        s->free_bytes = (double)disk_space.f_bavail * (double)disk_space.f_frsize;
-    if (access(s->folder, W_OK | X_OK) == 0 || disk)
-        disk_probe(s->folder, &s->devices.disk, &err);
-    else
-        fprintf(stderr, "yoke %s: %s is not there yet: times do not know this disk\n", s->cli->command->name, s->folder);
+    return true;
+}
+
+/* Finds the disk's time: of the file of devices, or measured. A folder of --offload that is not there yet has none, and a line says so. */
+static bool disk_find(search *s)
+{
+    const char *file = yk__cli_text(s->cli, "device-file");
+    struct statvfs disk_space;
+    yk_error err = YK_ERROR_INIT;
+    if (s->described && s->on_disk && !(s->devices.disk > 0))
+        yk__fail(&err, YK_E_ARG, "--disk %s: %s has no time of a disk: give \"disk\", seconds of a byte", s->folder, file);
+    if (s->folder && !s->described) {
+        if (statvfs(s->folder, &disk_space) == 0)
+            s->free_bytes = (double)disk_space.f_bavail * (double)disk_space.f_frsize;
+        if (access(s->folder, W_OK | X_OK) == 0)
+            disk_probe(s->folder, &s->devices.disk, &err);
+        else
+            fprintf(stderr, "yoke %s: %s is not there yet: times do not know this disk\n", s->cli->command->name, s->folder);
+    }
     if (err.status)
         yk__cli_usage(s->cli->command, "%s", err.text);
     return !err.status;
@@ -458,7 +466,8 @@ bool search_run(search *s, const yk__cli *cli, bool by_memory, char *program, in
     char *transport;
     yk_error err = YK_ERROR_INIT;
     *s = (search){.cli = cli, .program = program, .by_memory = by_memory};
-    if (!devices_find(s, code) || !disk_find(s))
+    *code = YK_EXIT_USAGE;
+    if (!folder_find(s) || !devices_find(s, code) || !disk_find(s))
         return false;
     const uint64_t batch = batch_of(s, &bad);
     const uint64_t micros = (uint64_t)yk__cli_int(cli, "gradient-accumulation-steps", 1, 1 << 20, &bad);
