@@ -11,11 +11,12 @@ shim=$YOKE_BUILD/tests/fault/.libs/broken_disk.so
 disk=$out/drive mark=yoke-broken-$$
 mkdir "$disk"
 
-train() { # train OUT STEPS OPTION..: two ranks with their state on the disk
+train() { # train OUT STEPS OPTION..: two ranks with their state on the disk, in more blocks than there is memory for
     to=$1 steps=$2
     shift 2
-    "$yoke" train --model mlp --model-config hidden=32 --data "idx:$out/images" --global-batch 32 --learning-rate 1e-3 --devices \
-        "cpu:0! cpu:0!" --shares 1:1 --eval-strategy no --max-steps "$steps" --save-steps 5 --save-total-limit 1 --overwrite-output-dir \
+    YOKE_BUCKET_BYTES=4096 "$yoke" train --model mlp --model-config hidden=96+96+96+96+96 --data "idx:$out/images" --global-batch 32 \
+        --learning-rate 1e-3 --devices "cpu:0! cpu:0!" --shares 1:1 --eval-strategy no --max-steps "$steps" --save-steps 5 \
+        --save-total-limit 1 --overwrite-output-dir \
         --offload "state=nvme:$disk" --output-dir "$out/$to" "$@" >"$out/$to.said" 2>"$out/$to.err"
 }
 marked() { # processes of the job that live
@@ -32,9 +33,9 @@ left() { # nothing is left of the job
     [ -z "$(marked)$(ls -A "$disk")" ] || { echo "left: $(marked) $(ls -A "$disk")"; return 1; }
 }
 
-breaks() { # breaks FAULT TRANSPORT LINE: the last request of its rank is the 61st, of about the 15th step
+breaks() { # breaks FAULT TRANSPORT LINE: rank 1 breaks from its 301st request on, about in its 13th step
     rm -rf "$out/run" "$out/stamp"
-    LD_PRELOAD=$shim BROKEN_DISK=$1 BROKEN_RANK=1 BROKEN_AFTER=60 BROKEN_STAMP=$out/stamp YOKE_TEST_MARK=$mark YOKE_TRANSPORT=$2 \
+    LD_PRELOAD=$shim BROKEN_DISK=$1 BROKEN_RANK=1 BROKEN_AFTER=300 BROKEN_STAMP=$out/stamp YOKE_TEST_MARK=$mark YOKE_TRANSPORT=$2 \
         train run 100000
     code=$?
     took=$(($(date +%s%N) / 1000000 - $(date -r "$out/stamp" +%s%N) / 1000000))
