@@ -6,5 +6,7 @@ libyokecore_la_SOURCES += core/base/advance.c core/base/advance.h core/base/byte
 	core/base/foreign_variables.h core/base/guest.c \
 	core/base/guest.h core/base/hash.c core/base/hash.h core/base/limit.c core/base/limit.h core/base/log.c core/base/log.h \
 	core/base/mem.c core/base/mem.h core/base/nearest.c core/base/nearest.h core/base/number.c core/base/number.h core/base/option.c \
-	core/base/option.h core/base/option_names.c core/base/option_names.h core/base/philox.c core/base/philox.h core/base/round.h \
-	core/base/signals.c core/base/signals.h core/base/thread_id.c core/base/thread_id.h core/base/word.c core/base/word.h
+	core/base/option.h core/base/option_names.c core/base/option_names.h core/base/philox.c core/base/philox.h core/base/reserve.c \
+	core/base/reserve.h core/base/round.h \
+	core/base/signals.c core/base/signals.h core/base/thread_id.c core/base/thread_id.h \
+	core/base/timed.c core/base/timed.h core/base/word.c core/base/word.h

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "core/base/timed.h"
 #include "core/coll/messages/msg.h"
 #include "core/coll/messages/msg_feed.h"
 #include "core/coll/messages/msg_plane.h"
@@ -20,14 +21,12 @@
 static void sleep_until_begun(yk__coll *coll)
 {
     yk__msg_plane *plane = coll->plane;
-    struct timespec until;
     if (!plane->held || plane->waiting) {
         pthread_cond_wait(&plane->begun, &plane->lock);
         return;
     }
-    until = (struct timespec){plane->held_until / 1000000000, plane->held_until % 1000000000};
     plane->watched = true;
-    pthread_cond_timedwait(&plane->begun, &plane->lock, &until);
+    yk__timed_wait(&plane->begun, &plane->lock, plane->held_until);
     plane->watched = false;
     yk__msg_feed_reap(coll);
 }

@@ -8,12 +8,12 @@
  */
 #include <pthread.h>
 #include <signal.h>
-#include <time.h>
 
 #include "core/base/advance.h"
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/signals.h"
+#include "core/base/timed.h"
 #include "core/device/compiling.h"
 #include "core/device/device_internal.h"
 
@@ -40,12 +40,10 @@ static void *watch_main(void *arg)
     yk__compiling *c = arg;
     const int64_t began = yk__clock_ns();
     int64_t next_ms = FIRST_MS;
-    struct timespec until;
     pthread_mutex_lock(&c->lock);
     while (!c->ended) {
         const int64_t at = began + next_ms * 1000000;
-        until = (struct timespec){.tv_sec = at / 1000000000, .tv_nsec = at % 1000000000};
-        pthread_cond_timedwait(&c->wake, &c->lock, &until);
+        yk__timed_wait(&c->wake, &c->lock, at);
         if (c->ended || yk__clock_ns() < at)
             continue;
         line_write(c, next_ms);
@@ -57,16 +55,12 @@ static void *watch_main(void *arg)
 
 void yk__compiling_begin(yk__compiling *c, yk__device *dev, const char *what, uint32_t of)
 {
-    pthread_condattr_t monotonic; /* as yk__clock_ns */
     sigset_t all, kept;
     *c = (yk__compiling){.dev = dev, .what = what, .of = of};
     if (!of)
         return;
     pthread_mutex_init(&c->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&c->wake, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    yk__timed_init(&c->wake);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &kept);
     c->watched = !pthread_create(&c->watch, NULL, watch_main, c); /* without it no line is written */

@@ -9,10 +9,10 @@
 
 #include <pthread.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/base/mem.h"
 #include "core/base/signals.h"
+#include "core/base/timed.h"
 
 #define TICKET_MOST 256u
 #define SLICE_NS 20000000 /* ns of a wait between two looks at `cancel` */
@@ -28,16 +28,6 @@ typedef struct join_call {
     yk_comm *comm;
     yk_error err;
 } join_call;
-
-/* A condition on the monotonic clock: its timed waits end even if the wall clock is set. */
-static void cond_make(pthread_cond_t *cond)
-{
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(cond, &attr);
-    pthread_condattr_destroy(&attr);
-}
 
 static void free_call(join_call *call)
 {
@@ -71,14 +61,8 @@ static void *run_join(void *arg)
 /* Called under the lock. False if the call was given up. */
 static bool await_call(join_call *call, const volatile int *cancel)
 {
-    while (!call->is_over && !__atomic_load_n(cancel, __ATOMIC_ACQUIRE)) {
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += SLICE_NS;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        pthread_cond_timedwait(&call->ended, &call->lock, &until);
-    }
+    while (!call->is_over && !__atomic_load_n(cancel, __ATOMIC_ACQUIRE))
+        yk__timed_wait(&call->ended, &call->lock, yk__clock_ns() + SLICE_NS);
     call->is_given_up = !call->is_over;
     return call->is_over;
 }
@@ -101,7 +85,7 @@ yk_status yk__island_join(yk__device *dev, const yk_coll *coll, const uint8_t *t
     *call = (join_call){.dev = dev, .coll = coll, .bytes = bytes, .own = own, .size = size, .err = YK_ERROR_INIT};
     memcpy(call->ticket, ticket, sizeof call->ticket);
     pthread_mutex_init(&call->lock, NULL);
-    cond_make(&call->ended);
+    yk__timed_init(&call->ended);
     if (start_call(call, err)) {
         free_call(call);
         return err->status;

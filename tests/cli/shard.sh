@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # docs/sharding.md does as it says: its commands, DeepSpeed files of stages 2 and 3, a checkpoint from stage to stage, needs of whole
-# gradients.
+# gradients; and bench/shard runs.
 . "$YOKE_SOURCE/tests/cli/lib.sh"
 need_data fashion-mnist
 small_images "$out/images"
@@ -56,4 +56,17 @@ whole_only() {
             --data "idx:$out/images" --output-dir "$out/none" --devices "cpu:0! cpu:0!" --shard gradients
 }
 ok "what needs whole gradients is refused" whole_only
+
+bench() { # each variant runs with its options
+    mkdir "$out/drive" && "$YOKE_SOURCE/bench/shard" --build "$YOKE_BUILD" --disk "$out/drive" --quick --json >"$out/table" || return 1
+    [ -z "$(ls -A "$out/drive")" ] && python3 - "$out/table" <<'P' || return 1
+import json, sys
+rows = {r["name"]: r for r in map(json.loads, open(sys.argv[1]))}
+assert len(rows) == 6 and all(r["ratio"] > 0 and r["base_ms"] > 0 and r["variant_ms"] > 0 for r in rows.values()), rows
+disk = rows["state on a disk"]  # of one rank, so shares change nothing: so small a state is less than the blocks on their way
+assert disk["variant_bytes"] > disk["base_bytes"] > 0, disk
+P
+    refused 'shard whole: expected state, gradients or params' "$yoke" bench step --shard whole
+}
+ok "bench/shard" bench
 plan

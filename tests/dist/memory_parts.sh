@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Slices follow memory: under limits that no even split fits, gradients and parameters in slices train, with the bits of a job without
 # limits that has the same fixed parts. An estimate is the run's bytes. If no parts fit, one error says so. Three hosts (network
-# namespaces) do it, too.
+# namespaces) do it, too, and so do three whose memory the kernel limits (control groups), with a model of which none holds parameters and
+# moments.
 . "$YOKE_SOURCE/tests/cli/lib.sh"
 need_data fashion-mnist
 small_images "$out/images"
@@ -90,12 +91,61 @@ three_hosts() {
     [ -n "$(parts host0)" ] && trains whole --devices "$two slow:2!" --shares equal --max-steps 20 --shard state \
         --shard-parts "$(parts host0)" && same whole hosts
 }
+
+# A group below this process's own, of version 1 or 2.
+group_path() { # NUMBER
+    own=$(sed -n 's/^[0-9]*:memory://p' /proc/self/cgroup)
+    if [ -d "/sys/fs/cgroup/memory$own" ]; then echo "/sys/fs/cgroup/memory$own/yk$$.$1"
+    elif [ -d /sys/fs/cgroup/memory ]; then echo "/sys/fs/cgroup/memory/yk$$.$1"
+    else echo "/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)/yk$$.$1"; fi
+}
+group_up() { # NUMBER BYTES
+    at=$(group_path "$1")
+    mkdir "$at" && for file in memory.limit_in_bytes memory.max; do [ ! -f "$at/$file" ] || echo "$2" >"$at/$file" || return 1; done &&
+        ls "$at" | grep -qxE 'memory.(limit_in_bytes|max)'
+}
+groups_down() { for i in 0 1 2; do rmdir "$(group_path $i)"; done 2>/dev/null; }
+groups_up() {
+    group_up 0 245000000 && group_up 1 165000000 && group_up 2 140000000 && sh -c 'echo $$ >"$0/cgroup.procs"' "$(group_path 0)"
+}
+three_groups() { # 20.9 million parameters: 251 MB with their moments
+    deep="--model gpt2 --model-config n_layer=30,n_embd=240,n_head=4,vocab_size=256,n_positions=16,seq_len=16 --global-batch 3"
+    deep="$deep --data text:$out/text,tokenizer=bytes,seq-len=16 --max-steps 4 --eval-strategy no --max-grad-norm 0.5 --shares equal"
+    deep="$deep --overwrite-output-dir"
+    seq 10000 | tr -d '\n' >"$out/text"
+    rank=0 pids=
+    for host in $a $b $c; do
+        # shellcheck disable=SC2016,SC2086
+        sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$(group_path $rank)" ip netns exec "$host" env YOKE_RANK=$rank YOKE_SIZE=3 \
+            YOKE_ADDR=10.178.0.1 YOKE_PORT=17720 YOKE_SECRET_FILE="$out/secret" YOKE_DEVICES="cpu:0! cpu:0! cpu:0!" \
+            YOKE_BUCKET_BYTES=2000000 YOKE_MEMORY_LIMIT=180M,130M,90M timeout -k 1 250 "$yoke" train $deep --shard params \
+            --shard-parts speed --output-dir "$out/groups" >"$out/host$rank.log" 2>"$out/host$rank.err" </dev/null &
+        pids="$pids $!"
+        rank=$((rank + 1))
+    done
+    failed=0
+    for pid in $pids; do wait "$pid" || failed=1; done
+    [ $failed = 0 ] && [ -n "$(parts host0)" ] || { cat "$out"/host?.err; return 1; }
+    [ $((3 * $(wc -c <"$out/groups/model.safetensors"))) -gt 245000000 ] || return 1
+    # shellcheck disable=SC2086
+    YOKE_BUCKET_BYTES=2000000 "$yoke" train $deep --devices "cpu:0! cpu:0! cpu:0!" --shard state --shard-parts "$(parts host0)" \
+        --output-dir "$out/whole" >"$out/whole.log" 2>&1 && same whole groups || { cat "$out/whole.log"; return 1; }
+}
 unset YOKE_TRANSPORT
 if [ $messages != sock ] || ! command -v ip >/dev/null; then
     skip "three hosts" "the sock transport is not built, or ip is not installed"
-elif trap 'down; rm -rf "$out"' EXIT && hosts_up 2>/dev/null; then
+    skip "three groups of memory" "the sock transport is not built, or ip is not installed"
+elif trap 'down; groups_down; rm -rf "$out"' EXIT && hosts_up 2>/dev/null; then
     ok "three hosts" three_hosts
+    if instrumented; then
+        skip "three groups of memory" "instrumented: the sanitizer's own memory passes the limits"
+    elif groups_up 2>/dev/null; then
+        ok "three groups of memory" three_groups
+    else
+        skip "three groups of memory" "no group of memory (cgroup) can be made here"
+    fi
 else
     skip "three hosts" "network namespaces are forbidden here"
+    skip "three groups of memory" "network namespaces are forbidden here"
 fi
 plan

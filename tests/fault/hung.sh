@@ -1,12 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# A file system that stops to answer (hung_io.c): reads of data and syncs of saves, of one rank and of two, end in one line.
+# A file system that stops to answer (hung_io.c): reads of data and of the optimizer's state, and syncs of saves, of one
+# rank and of two, end in one line.
 . "$YOKE_SOURCE/tests/cli/lib.sh"
 instrumented && { echo "1..0 # SKIP a preloaded library comes before the sanitizer's"; exit 0; }
 shim=$YOKE_BUILD/tests/fault/.libs/hung_io.so
 python3 -c 'import struct, sys; sys.stdout.buffer.write(b"".join(struct.pack("<H", (i * 7919 >> 3) % 50) for i in range(400000)))' \
     >"$out/ids.bin" || exit 1
 
+offload=none
 hung() { # hung LINE DEVICES VARIABLE..: exit code 1 within 20 s, and that line
     line=$1 devices=$2
     shift 2
@@ -14,7 +16,8 @@ hung() { # hung LINE DEVICES VARIABLE..: exit code 1 within 20 s, and that line
     begun=$(date +%s)
     timeout -s KILL 30 env LD_PRELOAD="$shim" YOKE_STUCK_MS=2000 "$@" "$yoke" train --model gpt2 --model-config \
         n_layer=1,n_embd=32,n_head=2,vocab_size=64,n_positions=16,seq_len=16 --data "tokens:$out/ids.bin" --devices "$devices" \
-        --shares equal --global-batch 8 --max-steps 100000 --save-steps 5 --output-dir "$out/run" >"$out/stdout" 2>"$out/err"
+        --shares equal --global-batch 8 --max-steps 100000 --save-steps 5 --offload "$offload" --output-dir "$out/run" \
+        >"$out/stdout" 2>"$out/err"
     code=$?
     took=$(($(date +%s) - begun))
     [ $code = 1 ] && grep -q "$line" "$out/err" && [ $took -le 20 ] || { echo "exit code $code after $took s"; cat "$out/err"; return 1; }
@@ -22,6 +25,12 @@ hung() { # hung LINE DEVICES VARIABLE..: exit code 1 within 20 s, and that line
 ok "a read that hangs, of one rank" hung 'no progress in reading or writing a file for 2.[0-9] s' cpu:0 HUNG_READ=ids.bin,40
 ok "a read that hangs, of one of two" hung '(cpu:0!) has made no progress in reading or writing a file' "cpu:0! cpu:0!" \
     HUNG_READ=ids.bin,40 HUNG_RANK=1
+offload="state=nvme:$out/disk"
+ok "the state on a disk that hangs, of one rank" hung 'no progress in reading or writing a file for 2.[0-9] s' cpu:0 \
+    HUNG_READ=.yoke-state-,40
+ok "the state on a disk that hangs, of one of two" hung '(cpu:0!) has made no progress in reading or writing a file' "cpu:0! cpu:0!" \
+    HUNG_READ=.yoke-state-,40 HUNG_RANK=1
+offload=none
 ok "a sync that hangs, of one rank" hung 'no progress in waiting for a disk for 2.[0-9] s' cpu:0 HUNG_SYNC=checkpoint,2
 ok "the sync of a lock" hung 'no progress in waiting for a disk for 2.[0-9] s' cpu:0 HUNG_SYNC=yoke-lock,0
 ok "a sync that hangs, of one of two" hung '(cpu:0!) has made no progress in waiting for a disk' "cpu:0! cpu:0!" HUNG_SYNC=checkpoint,2

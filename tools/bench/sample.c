@@ -240,6 +240,7 @@ static bool read_timed(sample *s, yk_config *c)
     c->seed = (uint64_t)yk__cli_int(s->cli, "seed", 0, INT64_MAX, &bad);
     c->devices = yk__cli_text(s->cli, "devices");
     c->allow_substitute = yk__cli_on(s->cli, "allow-substitute");
+    c->shard = yk__cli_text(s->cli, "shard");
     c->offload = yk__cli_text(s->cli, "offload");
     return !bad;
 }

@@ -22,6 +22,7 @@ static const yk__cli_option options[] = {
     {"global-batch", "N", "128", "rows of a step over all ranks", NULL},
     {"optim", "NAME", NULL, "sgd, sgdm (momentum 0.9) or adamw; default: adamw for language models, sgdm for ResNets, sgd", NULL},
     {"devices", "SPECS", "cpu", "one rank each; ! behind one: never excluded; for mixed: the two to put together", "YOKE_DEVICES"},
+    {"shard", "state|gradients|params", "state", "in slices over the ranks, as in yoke train", NULL},
     {"offload", "WHAT", NULL, "state=host: the host updates for devices with memory of their own, as in yoke train", NULL},
     {"iterations", "N", "10", "timed steps", NULL},
     {"save-init", "DIR", NULL, "step: no warm-up; the weights before the first step are saved, and each step's loss is printed", NULL},
@@ -256,7 +257,7 @@ static int run_overhead(const yk__cli *cli)
 static bool refuse_idle(const yk__cli *cli, const char *what)
 {
     static const char *const rows[][2] = {
-        {"step", "rounds"}, {"step-overhead", "rounds save-init"}, {"mixed", "threads data save-init offload"}};
+        {"step", "rounds"}, {"step-overhead", "rounds save-init"}, {"mixed", "threads data save-init shard offload"}};
     bool bad = false;
     char why[32], list[64];
     snprintf(why, sizeof why, "with bench %s", what);

@@ -19,6 +19,7 @@ static const yk__cli_option options[] = {
     SHARD_OPTIONS,
     {"memory-limit|limit", "BYTES", NULL, "of each rank, as 6G or 500M; by rank: 6G,2G", "YOKE_MEMORY_LIMIT"},
     {"objective", "time|memory", "time", "the candidate of least time that fits, or of least memory", NULL},
+    {"disk", "DIR", NULL, "a folder on a disk: --offload state=nvme:DIR where a candidate does not fit", NULL},
     {"measure", NULL, NULL, "measure the devices again, though their times are in the cache folder", NULL},
     TRAIN_REFUSED_OPTIONS,
 };
@@ -34,15 +35,15 @@ static const yk__cli_command command = {
             "is given is not varied. A row of the table is a candidate: rows of a micro batch over all ranks, micro batches, the\n"
             "predicted time of a step, the memory of the fullest rank, host memory that ranks share, and bytes that a rank sends in a\n"
             "step. The memory is yoke estimate-memory's, to the byte. Candidates that do not fit come last, with the bytes they need.\n"
-            "Where one does not fit, the same candidates with --offload state=host follow for devices with memory of their own. If none\n"
-            "fits, the exit code is 1.\n"
+            "Where one does not fit, the same candidates with --offload state=host follow for devices with memory of their own; with\n"
+            "--disk DIR, then those with --offload state=nvme:DIR. If none fits, the exit code is 1.\n"
             "The last line has the options of the first candidate, for yoke train; under --memory-limit the run needs the same\n"
             "YOKE_MEMORY_LIMIT.\n"
             "\n"
             "Times come from short measurements of the devices, alone and together, which take seconds. The cache folder keeps them\n"
-            "under the devices' names. With --device-file the devices are those of a file that yoke info --describe wrote, here or on\n"
-            "another machine. \"count\" there makes several ranks of one device; memory is then planned for two ranks that exchange\n"
-            "messages, with slices of the described ranks' size.\n"
+            "under the devices' names. A disk is measured in half a second, each time. With --device-file the devices are those of a\n"
+            "file that yoke info --describe wrote, here or on another machine. \"count\" there makes several ranks of one device; memory\n"
+            "is then planned for two ranks that exchange messages, with slices of the described ranks' size.\n"
             "\n"
             "yoke train --plan auto does the same before it starts, takes the first candidate, and logs the predicted time beside the\n"
             "measured one.",

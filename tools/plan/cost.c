@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-const char *const cost_names[COST_BOUNDS] = {"compute", "memory", "launch", "exchange", "update"};
+const char *const cost_names[COST_BOUNDS] = {"compute", "memory", "launch", "exchange", "update", "disk"};
 
 /* Compute, memory and launch of a micro batch. */
 static void add_micro(const times *t, const work *w, double rows, double times_of, double *part)
@@ -73,6 +73,7 @@ double cost_step(const cost_case *c, cost_rank *rank)
         r->part[COST_LAUNCH] += d->ranks > 1 ? d->step : t->step;
         r->part[COST_UPDATE] = (c->offloads && d->row[i].offload > 0 ? d->row[i].offload : t->update) * c->work[i].trained / d->ranks;
         r->part[COST_EXCHANGE] = d->line * cost_wire(&c->work[i], d->ranks, c->micros, c->slices_gradients);
+        r->part[COST_DISK] = fmax(0, d->disk * c->disk - r->part[COST_UPDATE]); /* it moves blocks while other ones are updated */
         slowest = fmax(slowest, cost_sum(r));
     }
     return slowest;

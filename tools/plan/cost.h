@@ -8,7 +8,7 @@
 
 #include "tools/plan/device_file.h"
 
-typedef enum cost_bound { COST_COMPUTE, COST_MEMORY, COST_LAUNCH, COST_EXCHANGE, COST_UPDATE, COST_BOUNDS } cost_bound;
+typedef enum cost_bound { COST_COMPUTE, COST_MEMORY, COST_LAUNCH, COST_EXCHANGE, COST_UPDATE, COST_DISK, COST_BOUNDS } cost_bound;
 extern const char *const cost_names[COST_BOUNDS];
 
 /* Seconds of a rank's step, by part. */
@@ -24,6 +24,7 @@ typedef struct cost_case {
     bool by_speed;           /* rows follow the ranks' speed, else they are even */
     bool slices_gradients;   /* gradients are summed in each micro batch */
     bool offloads;           /* the host updates for devices with memory of their own */
+    double disk;             /* bytes that a rank's disk reads and writes in a step, for all ranks that share it */
 } cost_case;
 
 /* Fills rank[] by row of devices; returns the step's seconds: of the slowest rank. */

@@ -144,13 +144,13 @@ static yk_status read_key(const reader *r, const yk__tree *t, devices *d)
         strcpy(d->precision, t->text);
         return YK_OK;
     }
-    if (!strcmp(t->key, "line") || !strcmp(t->key, "step"))
-        return read_seconds(r, t, *t->key == 'l' ? &d->line : &d->step);
+    if (!strcmp(t->key, "line") || !strcmp(t->key, "step") || !strcmp(t->key, "disk"))
+        return read_seconds(r, t, *t->key == 'l' ? &d->line : *t->key == 's' ? &d->step : &d->disk);
     if (!strcmp(t->key, "together"))
         return read_number(r, t, 1, 1e6, "a factor from 1 to 1e6", &d->together);
     if (!strcmp(t->key, "devices") && !d->row)
         return read_devices(r, t, d);
-    return refuse_key(r, t, "format, precision, line, step, together or devices");
+    return refuse_key(r, t, "format, precision, line, step, disk, together or devices");
 }
 
 yk_status devices_read(const char *name, const yk__tree *tree, devices *d, yk_error *err)
@@ -216,6 +216,8 @@ void devices_write(const devices *d, FILE *f)
 {
     fprintf(f, "{\"format\": \"yoke-devices\", \"precision\": \"%s\", \"line\": %s, ", d->precision, yk__number_text(d->line, 6).text);
     fprintf(f, "\"step\": %s, ", yk__number_text(d->step, 6).text);
+    if (d->disk > 0)
+        fprintf(f, "\"disk\": %s, ", yk__number_text(d->disk, 6).text);
     fprintf(f, "\"together\": %s,\n \"devices\": [\n", yk__number_text(d->together, 6).text);
     for (uint32_t i = 0; i < d->n; i++) {
         write_row(&d->row[i], f);

@@ -8,7 +8,8 @@
  *                 "products": 2.5e-11, "moved": 1e-10, ..}]}
  *
  * Times are seconds for one unit of work_count.h: of an operation, a byte, an element, a node. An absent time is 0. A device with memory of
- * its own has "offload", too: the seconds of an element that the host updates for it (--offload state=host).
+ * its own has "offload", too: the seconds of an element that the host updates for it (--offload state=host). "disk" beside "line" is the
+ * time of a byte that a rank reads from its disk, or writes there (--offload state=nvme:DIR).
  */
 #ifndef YOKE_TOOLS_PLAN_DEVICE_FILE_H
 #define YOKE_TOOLS_PLAN_DEVICE_FILE_H
@@ -49,6 +50,7 @@ typedef struct devices {
     char precision[8];
     double line;     /* seconds that a byte takes between ranks */
     double step;     /* seconds that a step of all ranks takes beside its work */
+    double disk;     /* seconds of a byte of state that a disk reads or writes; 0: unknown */
     double together; /* a rank's time beside the other ranks over its time alone, at least 1 */
     uint32_t n, ranks;
     device_row *row; /* n of them, with `ranks` ranks together */

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The search of `yoke plan`: makes the candidates (stages of sharding, recomputation, micro batches, offload), plans each one's memory and
- * time, and sorts them.
+ * The search of `yoke plan`: makes the candidates (stages of sharding, recomputation, micro batches, offload to host and disk), plans each
+ * one's memory and time, and sorts them.
  *
  * cmd_plan.c calls search_run in the main thread. `yoke estimate-memory` plans each candidate in a child process (child.c), so that a
  * failure ends only that one. tools/train/train.c applies the chosen one.
  */
 #include "tools/plan/search.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "core/base/mem.h"
 #include "core/base/number.h"
 #include "core/base/option.h"
 #include "core/base/word.h"
@@ -20,6 +23,7 @@
 #include "core/run/stage.h"
 #include "tools/plan/child.h"
 #include "tools/plan/describe.h"
+#include "tools/plan/disk_probe.h"
 #include "tools/train/train.h"
 
 enum { MOST_ARGS = 2 * YK_CLI_OPTIONS + 24, HALVINGS = 3 };
@@ -30,12 +34,22 @@ enum { STAGES = sizeof stage_words / sizeof stage_words[0] };
 /* Options that the candidates set, that name the devices, or that are the plan's own. */
 static const char own_options[] = "config-file|deepspeed|fsdp|fsdp-config|sharded-ddp|parallelism-config|accelerator-config|dry-run|plan|"
                                   "device-file|json|objective|measure|memory-limit|shard|gradient-checkpointing|global-batch|"
-                                  "gradient-accumulation-steps|devices|output-dir";
+                                  "gradient-accumulation-steps|devices|output-dir|disk";
+static const char on_host[] = "state=host";
 
 /* ---- Candidates --------------------------------------------------------------------------------------------------- */
 
+/* True if the host can update for a device that is here; its time, which a busy machine blurs, may be 0. */
+static bool host_serves(const search *s)
+{
+    bool serves = false;
+    for (uint32_t i = 0; i < s->devices.n; i++)
+        serves = serves || s->devices.row[i].served;
+    return serves && !s->described;
+}
+
 /* True for a stage that a run accepts, and that the user left open. */
-static bool stage_open(const search *s, uint32_t k, bool offloads)
+static bool stage_open(const search *s, uint32_t k, const char *offload)
 {
     yk__stage stage, typed;
     yk_error err = YK_ERROR_INIT;
@@ -43,34 +57,33 @@ static bool stage_open(const search *s, uint32_t k, bool offloads)
         return false;
     if (yk__cli_typed(s->cli, "shard"))
         return yk__stage_find(yk__cli_text(s->cli, "shard"), &typed) && typed.kind == stage.kind;
-    return s->devices.ranks > 1 || k == 0 || offloads || yk__cli_typed(s->cli, "offload"); /* to the host a rank alone sends slices, too */
+    return s->devices.ranks > 1 || k == 0 || (offload && host_serves(s)) ||
+           yk__cli_typed(s->cli, "offload"); /* to the host a rank alone sends slices, too */
 }
 
 /* Appends the candidates of each stage. */
-static void candidates_make(search *s, bool offloads, uint64_t batch, uint64_t micros)
+static void candidates_make(search *s, const char *offload, uint64_t batch, uint64_t micros)
 {
     const bool asked = yk__cli_on(s->cli, "gradient-checkpointing");
     const bool settled = yk__cli_typed(s->cli, "gradient-checkpointing");
     for (uint32_t k = 0; k < STAGES; k++)
-        for (int again = settled && asked; stage_open(s, k, offloads) && again <= !(s->has_no_blocks || (settled && !asked)); again++)
+        for (int again = settled && asked; stage_open(s, k, offload) && again <= !(s->has_no_blocks || (settled && !asked)); again++)
             for (uint32_t i = 0; i <= HALVINGS && batch % (1u << i) == 0; i++) {
                 const uint64_t rows = batch >> i;
                 if ((i && rows < s->devices.ranks) || s->n == SEARCH_MOST)
                     break;
                 s->list[s->n++] = (candidate){
-                    .shard = stage_words[k], .offloads = offloads, .recomputes = again, .batch = rows, .micros = micros << i};
+                    .shard = stage_words[k], .offload = offload, .recomputes = again, .batch = rows, .micros = micros << i};
             }
 }
 
-/* True if the host can update for a device that is here, the user left it open, and a candidate does not fit without. */
-static bool offload_open(const search *s)
+/* True if the user left the place of the state open, and a candidate does not fit. */
+static bool state_open(const search *s)
 {
-    bool serves = false, tight = false;
-    for (uint32_t i = 0; i < s->devices.n; i++)
-        serves = serves || s->devices.row[i].offload > 0;
+    bool tight = false;
     for (uint32_t i = 0; i < s->n; i++)
         tight = tight || !s->list[i].fits;
-    return serves && tight && !s->described && !yk__cli_typed(s->cli, "offload");
+    return tight && !yk__cli_typed(s->cli, "offload");
 }
 
 /* ---- A candidate's plan ------------------------------------------------------------------------------------------- */
@@ -119,9 +132,9 @@ static json_t *candidate_run(const search *s, const candidate *c, yk_error *err)
         argv[n++] = child_word(words[i]);
     if (c->recomputes)
         argv[n++] = child_word("--gradient-checkpointing");
-    if (c->offloads) {
+    if (c->offload) {
         argv[n++] = child_word("--offload");
-        argv[n++] = child_word("state=host");
+        argv[n++] = child_word(c->offload);
     }
     argv[n] = NULL;
     return describe_run(argv, err);
@@ -190,6 +203,17 @@ static void row_check(const search *s, candidate *c, uint32_t i, const json_t *r
     c->state = bytes_of(rank, "state_bytes");
 }
 
+/* The state on disk. Ranks that are here share one disk; a described rank has its own, and a slice of its job's size. */
+static void disk_read(const search *s, candidate *c, const json_t *ranks)
+{
+    const devices *d = &s->devices;
+    for (uint32_t i = 0; i < d->n && !s->described; i++)
+        c->file += d->row[i].count * bytes_of(json_array_get(ranks, first_rank(d, ranks, i, false)), "disk_bytes");
+    c->disk = 2 * (s->described ? bytes_of(json_array_get(ranks, 0), "disk_bytes") * (d->ranks > 1 ? 2.0 / d->ranks : 1) : c->file);
+    if (c->file > 0 && place_check(c, s->folder, c->file, s->free_bytes))
+        c->activations = 0;
+}
+
 static void memory_read(const search *s, candidate *c, const json_t *o)
 {
     const devices *d = &s->devices;
@@ -211,6 +235,7 @@ static void memory_read(const search *s, candidate *c, const json_t *o)
     }
     if (c->host > 0 && place_check(c, "the host", c->shared + c->host, host_bytes()))
         c->activations = c->state = 0;
+    disk_read(s, c, ranks);
 }
 
 static void time_read(const search *s, candidate *c, const json_t *o)
@@ -220,8 +245,9 @@ static void time_read(const search *s, candidate *c, const json_t *o)
     const char *shares = yk__cli_text(s->cli, "shares");
     for (uint32_t i = 0; i < d->n; i++)
         c->work[i] = describe_work(json_object_get(json_array_get(ranks, first_rank(d, ranks, i, s->described)), "work"));
-    const bool slices = strcmp(c->shard, "state") != 0, offloads = c->offloads || yk__cli_typed(s->cli, "offload");
-    c->seconds = cost_step(&(cost_case){d, c->work, (double)c->micros, !shares || !strcmp(shares, "speed"), slices, offloads}, c->rank);
+    const bool slices = strcmp(c->shard, "state") != 0, offloads = c->offload || yk__cli_typed(s->cli, "offload");
+    const bool by_speed = !shares || !strcmp(shares, "speed");
+    c->seconds = cost_step(&(cost_case){d, c->work, (double)c->micros, by_speed, slices, offloads, c->disk}, c->rank);
     c->wire = cost_wire(&c->work[0], d->ranks, (double)c->micros, slices);
 }
 
@@ -272,7 +298,7 @@ static void candidate_free(candidate *c)
 
 static bool stage_same(const candidate *a, const candidate *b)
 {
-    return a->shard == b->shard && a->offloads == b->offloads;
+    return a->shard == b->shard && a->offload == b->offload;
 }
 
 /* Removes the candidates of one's stage, which stand together, and says why. Returns the index behind the planned ones that stay. */
@@ -285,8 +311,8 @@ static uint32_t stage_drop(search *s, candidate one, const char *why)
         candidate_free(&s->list[end]);
     memmove(&s->list[first], &s->list[end], (s->n - end) * sizeof s->list[0]);
     s->n -= end - first;
-    fprintf(stderr, "yoke %s: --shard %s%s is no candidate: %s\n", s->cli->command->name, one.shard,
-            one.offloads ? " --offload state=host" : "", why);
+    fprintf(stderr, "yoke %s: --shard %s%s%s is no candidate: %s\n", s->cli->command->name, one.shard, one.offload ? " --offload " : "",
+            one.offload ? one.offload : "", why);
     return first;
 }
 
@@ -331,7 +357,8 @@ static bool candidates_plan(search *s, uint32_t from, yk_error *err)
 /* Parts that move: of candidates that are alike in time, the one with fewer comes first. */
 static double candidate_parts(const candidate *c)
 {
-    return (strcmp(c->shard, "state") != 0 ? 2 : 0) + 3 * c->offloads + c->recomputes + 0.1 * log2((double)c->micros);
+    const int place = !c->offload ? 0 : c->offload == on_host ? 3 : 4;
+    return (strcmp(c->shard, "state") != 0 ? 2 : 0) + place + c->recomputes + 0.1 * log2((double)c->micros);
 }
 
 static bool orders_by_memory;
@@ -369,6 +396,46 @@ static bool devices_find(search *s, int *code)
     return !err.status;
 }
 
+/* Finds the folder of the state on disk. */
+static bool folder_find(search *s)
+{
+    const char *disk = yk__cli_text(s->cli, "disk");
+    const char *offload = yk__cli_typed(s->cli, "offload") ? yk__cli_text(s->cli, "offload") : NULL;
+    s->on_disk = disk ? yk__format("state=nvme:%s", disk) : NULL;
+    s->folder = yk__offload_folder(offload ? offload : s->on_disk);
+    if (disk && (!s->folder || strpbrk(disk, " \t,:") || (offload && strcmp(s->folder, disk)))) {
+        yk__cli_usage(s->cli->command, "--disk %s: expected a folder without blanks, commas and colons in its name, and no --offload to "
+                      "another one", disk);
+        return false;
+    }
+    if (disk && !yk__cli_text(s->cli, "device-file") && access(disk, W_OK | X_OK)) {
+        yk__cli_usage(s->cli->command, "--disk %s: expected a folder to write to, got: %s", disk, strerror(errno));
+        return false;
+    }
+    return true;
+}
+
+/* Finds the disk's time: of the file of devices, or measured. A folder of --offload that is not there yet has none, and a line says so. */
+static bool disk_find(search *s)
+{
+    const char *file = yk__cli_text(s->cli, "device-file");
+    struct statvfs disk_space;
+    yk_error err = YK_ERROR_INIT;
+    if (s->described && s->on_disk && !(s->devices.disk > 0))
+        yk__fail(&err, YK_E_ARG, "--disk %s: %s has no time of a disk: give \"disk\", seconds of a byte", s->folder, file);
+    if (s->folder && !s->described) {
+        if (statvfs(s->folder, &disk_space) == 0)
+            s->free_bytes = (double)disk_space.f_bavail * (double)disk_space.f_frsize;
+        if (access(s->folder, W_OK | X_OK) == 0)
+            disk_probe(s->folder, &s->devices.disk, &err);
+        else
+            fprintf(stderr, "yoke %s: %s is not there yet: times do not know this disk\n", s->cli->command->name, s->folder);
+    }
+    if (err.status)
+        yk__cli_usage(s->cli->command, "%s", err.text);
+    return !err.status;
+}
+
 /* Rows of a micro batch over all ranks. */
 static uint64_t batch_of(const search *s, bool *bad)
 {
@@ -385,26 +452,33 @@ static bool batch_enough(const search *s, uint64_t batch)
     return false;
 }
 
+/* Plans the candidates with the state in one more place. */
+static bool places_plan(search *s, const char *offload, uint64_t batch, uint64_t micros, yk_error *err)
+{
+    const uint32_t n = s->n;
+    candidates_make(s, offload, batch, micros);
+    return candidates_plan(s, n, err);
+}
+
 bool search_run(search *s, const yk__cli *cli, bool by_memory, char *program, int *code)
 {
     bool bad = false;
     char *transport;
     yk_error err = YK_ERROR_INIT;
     *s = (search){.cli = cli, .program = program, .by_memory = by_memory};
-    if (!devices_find(s, code))
+    *code = YK_EXIT_USAGE;
+    if (!folder_find(s) || !devices_find(s, code) || !disk_find(s))
         return false;
     const uint64_t batch = batch_of(s, &bad);
     const uint64_t micros = (uint64_t)yk__cli_int(cli, "gradient-accumulation-steps", 1, 1 << 20, &bad);
     if (bad || !batch_enough(s, batch))
         return false;
     child_set("YOKE_TRANSPORT", s->described ? "local" : getenv("YOKE_TRANSPORT"), &transport); /* local: ranks with memory of their own */
-    candidates_make(s, false, batch, micros);
-    bool planned = candidates_plan(s, 0, &err);
-    if (planned && offload_open(s)) {
-        const uint32_t n = s->n;
-        candidates_make(s, true, batch, micros);
-        planned = candidates_plan(s, n, &err);
-    }
+    bool planned = places_plan(s, NULL, batch, micros, &err);
+    if (planned && state_open(s) && host_serves(s))
+        planned = places_plan(s, on_host, batch, micros, &err);
+    if (planned && state_open(s) && s->on_disk)
+        planned = places_plan(s, s->on_disk, batch, micros, &err);
     child_restore("YOKE_TRANSPORT", &transport);
     if (!planned) {
         yk__cli_usage(cli->command, "%s", err.text);
@@ -420,13 +494,15 @@ void search_free(search *s)
     for (uint32_t i = 0; i < s->n; i++)
         candidate_free(&s->list[i]);
     devices_free(&s->devices);
+    yk__free(s->folder);
+    yk__free(s->on_disk);
 }
 
 void search_options(const search *s, const candidate *c, char *text, size_t size)
 {
     size_t n = (size_t)snprintf(text, size, "--shard %s", c->shard);
-    if (c->offloads)
-        n += (size_t)snprintf(text + n, size - n, " --offload state=host");
+    if (c->offload)
+        n += (size_t)snprintf(text + n, size - n, " --offload %s", c->offload);
     if (c->recomputes && !yk__cli_typed(s->cli, "gradient-checkpointing"))
         n += (size_t)snprintf(text + n, size - n, " --gradient-checkpointing");
     snprintf(text + n, size - n, " --global-batch %llu --gradient-accumulation-steps %llu", (unsigned long long)c->batch,
@@ -451,7 +527,7 @@ static char **options_append(char **argv, int *argc, char *text)
 char **search_apply(const yk__cli *cli, char *program, int *argc, char **argv, int *code)
 {
     static search s;
-    static char text[320];
+    static char text[OPTIONS_MOST + 64];
     char **all = NULL;
     *code = YK_EXIT_FAILED;
     if (yk__launched()) {

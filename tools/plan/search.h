@@ -2,7 +2,8 @@
 /*
  * Candidates of `yoke plan`: each stage of sharding that is built, with and without recomputation, and micro batches in powers of two at a
  * fixed number of rows a step. If one of them does not fit and a device has memory of its own, the same follow with --offload
- * state=host. `yoke estimate-memory` plans each one in a child, with the run's own code; cost.h predicts its time.
+ * state=host; with --disk DIR and if one does not fit yet, with state=nvme:DIR. `yoke estimate-memory` plans each one in a child, with the
+ * run's own code; cost.h predicts its time.
  */
 #ifndef YOKE_TOOLS_PLAN_SEARCH_H
 #define YOKE_TOOLS_PLAN_SEARCH_H
@@ -12,13 +13,14 @@
 
 typedef struct candidate {
     const char *shard;
-    bool offloads;        /* --offload state=host, by the plan */
+    const char *offload;  /* --offload, by the plan: a word of the search; NULL: none */
     bool recomputes;      /* --gradient-checkpointing */
     uint64_t batch, micros; /* rows of a micro batch over all ranks; micro batches */
     double seconds;       /* predicted, of a step */
     double wire;          /* bytes that a rank sends in a step */
     double largest, shared, all; /* bytes: the fullest rank, host memory of all ranks, sum */
     double host;          /* bytes of host memory that offload takes, all ranks */
+    double file, disk;    /* bytes on this host's disk, all ranks; bytes that the disk of a rank reads and writes in a step */
     const char *where;    /* the device that has least room, or the host */
     double needs, has;    /* bytes there; has 0: unknown */
     double activations, state; /* bytes there, for a candidate that does not fit */
@@ -27,7 +29,7 @@ typedef struct candidate {
     work *work;           /* the same */
 } candidate;
 
-enum { SEARCH_MOST = 64 };
+enum { SEARCH_MOST = 96 };
 
 typedef struct search {
     const yk__cli *cli;
@@ -36,6 +38,9 @@ typedef struct search {
     bool by_memory; /* --objective memory */
     bool has_no_blocks; /* the model cannot recompute */
     devices devices;
+    char *folder;   /* on the disk: of --disk, or of --offload; NULL: none */
+    char *on_disk;  /* "state=nvme:DIR" of --disk; NULL: without it */
+    double free_bytes; /* there; 0: unknown */
     uint32_t n;
     candidate list[SEARCH_MOST]; /* fitting ones first, the best first */
 } search;
@@ -43,6 +48,7 @@ typedef struct search {
 /* Finds the devices (of --device-file, or measured), then plans and sorts all candidates. False after a message; *code: the exit code. */
 bool search_run(search *s, const yk__cli *cli, bool by_memory, char *program, int *code);
 void search_free(search *s);
+enum { OPTIONS_MOST = 2304 }; /* bytes of the options in text, with a folder of 2,048 */
 /* The options of a candidate behind the user's own ones, in text. */
 void search_options(const search *s, const candidate *c, char *text, size_t size);
 

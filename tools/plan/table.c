@@ -31,7 +31,7 @@ static bool table_offloads(const search *s)
 {
     bool any = false;
     for (uint32_t i = 0; i < s->n; i++)
-        any = any || s->list[i].offloads;
+        any = any || s->list[i].offload;
     return any;
 }
 
@@ -42,7 +42,7 @@ static void print_candidate(const search *s, const candidate *c, uint32_t number
         snprintf(rank, sizeof rank, "%u", number % 100);
     printf("%2s  %-10s ", rank, c->shard);
     if (table_offloads(s))
-        printf("%-10s ", c->offloads ? "state=host" : "no");
+        printf("%-10.10s ", c->offload ? c->offload : "no");
     printf("%-9s %6llu %6llu", c->recomputes ? "blocks" : "no", (unsigned long long)c->batch, (unsigned long long)c->micros);
     if (c->fits) {
         printf("  %9s %11s %11s %11s\n", time_text(c->seconds, a, sizeof a), table_bytes_text(c->largest, b, sizeof b),
@@ -64,16 +64,26 @@ static void print_bounds(const search *s, const candidate *c)
         char ranks[32];
         snprintf(ranks, sizeof ranks, row->count > 1 ? "%u-%u" : "%u", first, first + row->count - 1);
         printf("rank %s  %s  bound by %s:", ranks, row->name, cost_names[cost_bound_of(r)]);
-        for (int k = 0; k < COST_BOUNDS; k++)
+        for (int k = 0; k < (c->disk > 0 ? COST_BOUNDS : COST_DISK); k++)
             printf("%s %s %.0f %%", k ? "," : "", cost_names[k], 100 * r->part[k] / cost_sum(r));
         printf("\n");
         first += row->count;
     }
 }
 
+/* "disk: 1.5 GiB a step at 2.1 GiB/s: 714 ms, beside the update" */
+static void print_disk(const search *s, const candidate *c)
+{
+    char bytes[32], rate[32], time[32];
+    if (!(c->disk > 0) || !(s->devices.disk > 0))
+        return;
+    printf("disk: reads and writes %s a step at %s/s: %s, beside the update\n", table_bytes_text(c->disk, bytes, sizeof bytes),
+           table_bytes_text(1 / s->devices.disk, rate, sizeof rate), time_text(c->disk * s->devices.disk, time, sizeof time));
+}
+
 void table_print(const search *s)
 {
-    char text[256];
+    char text[OPTIONS_MOST];
     printf(" #  --shard    %srecompute   rows micros       step        rank      shared on the wire\n",
            table_offloads(s) ? "--offload  " : "");
     for (uint32_t i = 0; i < s->n; i++)
@@ -81,6 +91,7 @@ void table_print(const search *s)
     if (!s->n || !s->list[0].fits)
         return;
     print_bounds(s, &s->list[0]);
+    print_disk(s, &s->list[0]);
     search_options(s, &s->list[0], text, sizeof text);
     printf("use: %s\n", text);
 }
@@ -100,15 +111,21 @@ static void print_json_ranks(const search *s, const candidate *c)
 
 static void print_json_candidate(const search *s, const candidate *c)
 {
-    char text[256];
+    char text[OPTIONS_MOST];
     search_options(s, c, text, sizeof text);
-    printf("{\"shard\": \"%s\", \"offload\": %s, \"gradient_checkpointing\": %s, \"global_batch\": %llu, ", c->shard,
-           c->offloads ? "\"state=host\"" : "null", c->recomputes ? "true" : "false", (unsigned long long)c->batch);
+    printf("{\"shard\": \"%s\", \"offload\": ", c->shard);
+    if (c->offload)
+        yk__json_text(c->offload);
+    else
+        printf("null");
+    printf(", \"gradient_checkpointing\": %s, \"global_batch\": %llu, ", c->recomputes ? "true" : "false", (unsigned long long)c->batch);
     printf("\"gradient_accumulation_steps\": %llu, ", (unsigned long long)c->micros);
     printf("\"fits\": %s, \"step_s\": %s, \"rank_bytes\": %.0f, \"shared_bytes\": %.0f, \"host_bytes\": %.0f, ",
            c->fits ? "true" : "false", yk__number_text(c->seconds, 6).text, c->largest, c->shared, c->host);
-    printf("\"wire_bytes\": %.0f, ", c->wire);
-    printf("\"needs_bytes\": %.0f, \"has_bytes\": %.0f, \"options\": \"%s\", \"ranks\": [", c->needs, c->has, text);
+    printf("\"wire_bytes\": %.0f, \"disk_step_bytes\": %.0f, ", c->wire, c->disk);
+    printf("\"needs_bytes\": %.0f, \"has_bytes\": %.0f, \"options\": ", c->needs, c->has);
+    yk__json_text(text);
+    printf(", \"ranks\": [");
     print_json_ranks(s, c);
     printf("]}");
 }

@@ -16,6 +16,7 @@
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "core/base/signals.h"
+#include "core/base/timed.h"
 
 #define LOST_MS 4000 /* a message that was sent is lost after so long a silence of its sender (decision 0060) */
 
@@ -172,7 +173,6 @@ static yk_status seal_messages(yk__coll *coll, yk__seal seal, yk_error *err)
 
 yk_status yk__msg_open(yk__coll *coll, const yk_transport *transport, yk__seal seal, yk_error *err)
 {
-    pthread_condattr_t attr;
     yk__msg_plane *plane;
     if (check_table(transport, coll->size, err))
         return err->status;
@@ -182,10 +182,7 @@ yk_status yk__msg_open(yk__coll *coll, const yk_transport *transport, yk__seal s
     plane->table = transport;
     plane->pid = getpid();
     pthread_mutex_init(&plane->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&plane->begun, &attr);
-    pthread_condattr_destroy(&attr);
+    yk__timed_init(&plane->begun);
     plane->host = yk__calloc(coll->size, sizeof *plane->host);
     if (!plane->host)
         return yk__fail_mem(err, coll->size * sizeof *plane->host, "a transport");

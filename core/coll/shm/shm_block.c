@@ -18,8 +18,7 @@
 
 #include "core/base/cgroup.h"
 #include "core/base/mem.h"
-
-#define PIECE ((uint64_t)16 << 20) /* bytes reserved per call: some milliseconds */
+#include "core/base/reserve.h"
 
 /* Offset of the first free place that is large enough, else the end. */
 static uint64_t place_block(yk__shm *shm, uint64_t bytes)
@@ -107,22 +106,10 @@ static bool is_lowest(const yk__shm *shm)
     return shm->rank == shm->local[0];
 }
 
-/* Reserves memory in pieces. A signal makes the kernel give back the memory of the interrupted call, so a timer's signals would keep one
- * large call from ever finishing. Before each piece the job may have ended. */
-static yk_status reserve_pieces(const yk__shm *shm, const char *what, uint64_t at, uint64_t bytes, yk_error *err)
+static bool has_ended(const void *control)
 {
-    for (uint64_t done = 0; done < bytes;) {
-        const uint64_t piece = bytes - done < PIECE ? bytes - done : PIECE;
-        if (yk__control_check(shm->control, err))
-            return err->status;
-        if (!fallocate(shm->fd, 0, (off_t)(at + done), (off_t)piece))
-            done += piece;
-        else if (errno == EOPNOTSUPP)
-            return YK_OK;
-        else if (errno != EINTR)
-            return fail_memory(what, bytes, errno, err);
-    }
-    return YK_OK;
+    yk_error why = YK_ERROR_INIT;
+    return yk__control_check(control, &why) != YK_OK;
 }
 
 /* Reserves the block's memory, as a lack of it would else be a SIGBUS in the middle of a step. The lowest rank does so once all ranks
@@ -133,7 +120,10 @@ static yk_status reserve_block(yk__shm *shm, const char *what, uint64_t at, uint
     if (bytes > left) /* the kernel would take the rest, and then kill some process */
         return yk__fail(err, YK_E_MEM, "%llu bytes of shared memory for %s: %llu are left", (unsigned long long)bytes, what,
                         (unsigned long long)left);
-    return reserve_pieces(shm, what, at, bytes, err);
+    const int failed = yk__reserve(shm->fd, at, bytes, has_ended, shm->control);
+    if (failed == ECANCELED)
+        return yk__control_check(shm->control, err);
+    return failed && failed != EOPNOTSUPP ? fail_memory(what, bytes, failed, err) : YK_OK;
 }
 
 /* The lowest rank extends the object. Then all ranks publish the size that they asked for, and compare. */

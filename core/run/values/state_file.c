@@ -74,12 +74,10 @@ static yk_status area_make(yk__params *p, yk__state_area *a, yk_error *err)
     return YK_OK;
 }
 
-static void area_free(yk__params *p, yk__state_area *a)
+static void area_hide(yk__params *p, yk__state_area *a)
 {
     for (uint32_t k = 0; k < YK__MOMENTS; k++)
         yk__queue_unbuffer(p->updates, &a->buffer[k], p->state_file->elements * sizeof(float), YK__STATE_BYTES);
-    yk__free(a->host);
-    *a = (yk__state_area){0};
 }
 
 /* ---- The columns ---- */
@@ -100,7 +98,7 @@ static yk_status tier_make(yk__params *p, yk_error *err)
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < p->n_bucket; i++)
         bytes += p->n_moment * slice_pages_bytes(&p->bucket[i]);
-    if (p->queue->dev->plans_only || yk__tier_open(f->dir, &f->tier, err) ||
+    if (p->queue->dev->plans_only || yk__tier_open(f->dir, p->queue->cancel, &f->tier, err) ||
         yk__tier_expect(f->tier, bytes, "the optimizer's state of this rank", err))
         return err->status;
     if (!yk__tier_is_direct(f->tier))
@@ -111,10 +109,17 @@ static yk_status tier_make(yk__params *p, yk_error *err)
 static void file_close(yk__params *p)
 {
     yk__state_file *f = p->state_file;
-    yk__tier_close(f->tier); /* waits for requests under way, which use the areas */
+    void *host[YK__STATE_AREAS];
+    for (uint32_t i = 0; i < YK__STATE_AREAS; i++) {
+        area_hide(p, &f->area[i]);
+        host[i] = f->area[i].host;
+        f->area[i] = (yk__state_area){0};
+    }
+    if (f->tier)
+        yk__tier_close(f->tier, host, YK__STATE_AREAS); /* a request under way uses an area */
+    for (uint32_t i = 0; i < YK__STATE_AREAS && !f->tier; i++)
+        yk__free(host[i]);
     f->tier = NULL;
-    for (uint32_t i = 0; i < YK__STATE_AREAS; i++)
-        area_free(p, &f->area[i]);
 }
 
 static yk_status file_open(yk__params *p, yk_error *err)

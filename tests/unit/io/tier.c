@@ -33,13 +33,12 @@ static void open_all(void)
     memory = yk__malloc_aligned(3 * BLOCK, YK__TIER_PAGE);
     ck_assert_ptr_nonnull(memory);
     memset(memory, 0, 3 * BLOCK);
-    ck_assert_msg(!yk__tier_open(dir, &tier, &err), "%s", err.text);
+    ck_assert_msg(!yk__tier_open(dir, NULL, &tier, &err), "%s", err.text);
 }
 
 static void close_all(void)
 {
-    yk__tier_close(tier);
-    yk__free(memory);
+    yk__tier_close(tier, (void *[]){memory}, 1);
     ck_assert_msg(!rmdir(dir), "a file stays in %s", dir);
 }
 
@@ -156,19 +155,19 @@ START_TEST(names_of_killed_processes_go)
     ck_assert(!yk__tier_reserve(tier, 0, BLOCK, &err));
     yk__tier_write(tier, memory, 0, BLOCK);
     ck_assert(!yk__tier_idle(tier, &err));
-    ck_assert_msg(!yk__tier_open(dir, &second, &err), "%s", err.text);
+    ck_assert_msg(!yk__tier_open(dir, NULL, &second, &err), "%s", err.text);
     ck_assert_int_ne(access(name, F_OK), 0);
     ck_assert(!unlink(foreign)); /* another host may be about to remove it */
     yk__tier_read(tier, memory + BLOCK, 0, BLOCK); /* a living one keeps its file */
     ck_assert(!yk__tier_idle(tier, &err) && memory[BLOCK] == 5);
-    yk__tier_close(second);
+    yk__tier_close(second, NULL, 0);
 }
 END_TEST
 
 START_TEST(a_missing_folder_is_named)
 {
     yk__tier *other = NULL;
-    ck_assert_int_eq(yk__tier_open("/tmp/yoke-no-such-folder/x", &other, &err), YK_E_IO);
+    ck_assert_int_eq(yk__tier_open("/tmp/yoke-no-such-folder/x", NULL, &other, &err), YK_E_IO);
     ck_assert_msg(strstr(err.text, "/tmp/yoke-no-such-folder/x: expected a folder"), "%s", err.text);
 }
 END_TEST
