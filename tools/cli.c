@@ -94,11 +94,16 @@ static int name_length(const yk__cli_option *o)
     return (int)strcspn(o->name, "|");
 }
 
+/* A refused option under its first name, as there are many. */
 static void print_option(const yk__cli_option *o)
 {
-    const bool valued = o->arg && !yk__cli_is_refused(o);
-    char left[96];
-    snprintf(left, sizeof left, "--%.*s%s%s", name_length(o), o->name, valued ? " " : "", valued ? o->arg : "");
+    const bool refused = yk__cli_is_refused(o), valued = o->arg && !refused;
+    char left[160];
+    size_t n = (size_t)snprintf(left, sizeof left, "--%.*s", name_length(o), o->name);
+    for (const char *name = o->name + name_length(o); *name && !refused && n < sizeof left; name += strcspn(name + 1, "|") + 1)
+        n += (size_t)snprintf(left + n, sizeof left - n, ", --%.*s", (int)strcspn(name + 1, "|"), name + 1);
+    if (n < sizeof left)
+        snprintf(left + n, sizeof left - n, "%s%s", valued ? " " : "", valued ? o->arg : "");
     printf("  %-36s %s", left, o->help);
     if (o->preset && !yk__cli_is_refused(o))
         printf(" (default: %s)", o->preset);

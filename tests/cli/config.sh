@@ -336,7 +336,7 @@ asked() { # nothing is written but what was answered to the end, into a file tha
 written_all() { # each option of the table about a job's form, written, read back, and refused by train's own rules before a file is there
     set -- --precision fp16 --shard zero3 --offload "state=nvme:$out/disk,params=host" --gradient-checkpointing --shard-within host \
         --shard-parts 3:1 --reshard-after-forward off --prefetch-units 2 --keep-whole 7 --shares 2:1 --global-batch 12 \
-        --gradient-accumulation-steps 3 --average items --bucket-bytes 16M --max-grad-norm 0.5 --loss-scaling init=8 \
+        --gradient-accumulation-steps 3 --average items --bucket-bytes 16M --memory-limit 6G,2G --max-grad-norm 0.5 --loss-scaling init=8 \
         --hosts localhost:2 --max-restarts 1
     "$yoke" config --config-file "$out/all.yaml" "$@" >"$out/stdout" 2>"$out/err" || { cat "$out/err"; return 1; }
     "$yoke" config --dry-run "$@" | diff - "$out/all.yaml" && shown "$out/all.yaml" || return 1

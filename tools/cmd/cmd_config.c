@@ -53,6 +53,7 @@
       0, 0, false) \
     X("average", "RULE", "how micro batches count: micro, items or rows", "train", NULL, 0, 0, false) \
     X("bucket-bytes", "BYTES", "gradients exchanged at a time, as 16M", "train", NULL, 0, 0, false) \
+    X("memory-limit", "BYTES", "of each rank, as 6G or 500M; by rank: 6G,2G", "train", NULL, 0, 0, false) \
     X("local-sgd-steps", "N", "ranks average after every N steps of their own", "train", NULL, 0, 0, false) \
     X("max-grad-norm", "R", "clip the gradient to this norm", "train", "Which norm is the gradient clipped to?", 0, 0, false) \
     X("loss-scaling", "KEY=VALUE,..", "of fp16", "train", NULL, 0, 0, false) \

@@ -45,6 +45,8 @@ bool search_run(search *s, const yk__cli *cli, bool by_memory, char *program, in
 void search_free(search *s);
 /* The options of a candidate behind the user's own ones, in text. */
 void search_options(const search *s, const candidate *c, char *text, size_t size);
+/* Prints them and the user's own ones, as words of a shell: the options of yoke train that the plan is for. */
+void search_print(const search *s, const candidate *c);
 
 /* argv with the options of the best candidate behind it, and --plan MS in place of --plan auto; *argc is updated. The devices, memory
  * limits and data are cli's. The caller frees it. NULL after a message, with the exit code in *code. */
