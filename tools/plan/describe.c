@@ -115,8 +115,8 @@ static double probe_run(const describe_ask *ask, const char *on, int k, int batc
     return seconds;
 }
 
-/* The update on the host in place of the device's, by the difference of two steps. A device that refuses it has no time of it; one that takes
- * it has some, even if a busy machine hides the difference. */
+/* The update on the host in place of the device's, by the difference of two steps. A device that refuses it has no time of it.
+ * One that takes it has some, even if a busy machine hides the difference. */
 static void measure_offload(const describe_ask *ask, device_row *row, double plain)
 {
     work w;
