@@ -347,7 +347,7 @@ written_all() { # each option of the table about a job's form, written, read bac
         refused "--shard-within has no effect with --shard state" config --config-file "$out/none.yaml" --shard state --shard-within host &&
         refused "--offload state=nowhere" config --config-file "$out/none.yaml" --offload state=nowhere &&
         refused "--num-processes has no effect beside --hosts" config --config-file "$out/none.yaml" --hosts a --num-processes 2 &&
-        [ ! -e "$out/none.yaml" ]
+        [ ! -e "$out/none.yaml" ] && "$yoke" config --dry-run -n 2 | grep -q 'num-processes: 2'
 }
 [ -z "$yaml" ] || ok "yoke config writes what a file of settings can hold about a job's form" written_all
 

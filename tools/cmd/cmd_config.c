@@ -72,6 +72,7 @@ static const yk__cli_option options[] = {
 };
 
 static const yk__cli_spelling spellings[] = {
+    {"n|np|num-procs|ranks", "N", "num-processes", NULL, NULL, NULL},
     {"num-machines", "N", "nnodes", NULL, NULL, NULL},
     {"machine-rank", "N", "node-rank", NULL, NULL, NULL},
     {"main-process-ip", "ADDRESS", "master-addr", NULL, NULL, NULL},
