@@ -74,6 +74,10 @@ dist_pages_DATA = \
 	docs/transport-guide.md \
 	docs/vulkan.md \
 	docs/your-device.md
+# Files that README and the pages link to, in their folders.
+nobase_doc_DATA = docs/yoke-plugin.7 include/yoke/yoke.h bench/notes/cpu-speed-conv.md bench/notes/cpu-speed.md bench/results/cuda.md \
+	bench/results/performance-avx512.md bench/results/performance-zen3.md bench/results/performance-zen4.md bench/results/performance.md \
+	tests/cts/vulkan.xfail
 examplesdir = $(docdir)/examples
 examples_DATA = examples/finetune.c examples/mlp.c examples/own_layer.c examples/own_loop.c examples/resume.c examples/serve.c \
 	examples/stream.c \

@@ -80,17 +80,30 @@ bool yk__cli_takes_value(const yk__cli_option *o)
     return yk__cli_is_refused(o) ? o->preset != NULL : o->arg != NULL;
 }
 
+int yk__cli_values(const yk__cli_option *o)
+{
+    int n = yk__cli_takes_value(o);
+    for (const char *gap = n ? strchr(yk__cli_is_refused(o) ? o->preset : o->arg, ' ') : NULL; gap; gap = strchr(gap + 1, ' '))
+        n++;
+    return n;
+}
+
 /* Length of the name that help shows: the first. */
 static int name_length(const yk__cli_option *o)
 {
     return (int)strcspn(o->name, "|");
 }
 
+/* A refused option under its first name, as there are many. */
 static void print_option(const yk__cli_option *o)
 {
-    const bool valued = o->arg && !yk__cli_is_refused(o);
-    char left[96];
-    snprintf(left, sizeof left, "--%.*s%s%s", name_length(o), o->name, valued ? " " : "", valued ? o->arg : "");
+    const bool refused = yk__cli_is_refused(o), valued = o->arg && !refused;
+    char left[160];
+    size_t n = (size_t)snprintf(left, sizeof left, "--%.*s", name_length(o), o->name);
+    for (const char *name = o->name + name_length(o); *name && !refused && n < sizeof left; name += strcspn(name + 1, "|") + 1)
+        n += (size_t)snprintf(left + n, sizeof left - n, ", --%.*s", (int)strcspn(name + 1, "|"), name + 1);
+    if (n < sizeof left)
+        snprintf(left + n, sizeof left - n, "%s%s", valued ? " " : "", valued ? o->arg : "");
     printf("  %-36s %s", left, o->help);
     if (o->preset && !yk__cli_is_refused(o))
         printf(" (default: %s)", o->preset);
@@ -351,14 +364,16 @@ static int parse_switch(const yk__cli_command *c, int k, const char *value, cons
 }
 
 /* An option of other programs. Turned off, it has no effect. */
-static int parse_refused(const yk__cli_command *c, int k, const char *name, const char *next, int *i)
+static int parse_refused(const yk__cli_command *c, int k, const char *name, int argc, char **argv, int *i)
 {
-    const char *eq = strchr(name, '='), *given = eq ? eq + 1 : next;
+    const char *eq = strchr(name, '='), *given = eq ? eq + 1 : *i + 1 < argc ? argv[*i + 1] : NULL;
+    const int values = yk__cli_values(&c->options[k]);
     if (given && (yk__cli_truth(given) == 0 || !strcasecmp(given, "none"))) {
         *i += !eq;
         return -1;
     }
-    skip_value(c, c->options[k].preset != NULL, eq ? NULL : next, i);
+    for (int v = eq != NULL; v < (values ? values : 1); v++)
+        skip_value(c, values > 0, *i + 1 < argc ? argv[*i + 1] : NULL, i);
     return yk__cli_usage(c, "--%.*s: %s", (int)strcspn(name, "="), name, c->options[k].help);
 }
 
@@ -387,7 +402,7 @@ static int parse_option(const yk__cli_command *c, int argc, char **argv, int *i,
         return -1;
     }
     if (yk__cli_is_refused(&c->options[k]))
-        return parse_refused(c, k, name, next, i);
+        return parse_refused(c, k, name, argc, argv, i);
     if (!c->options[k].arg)
         return parse_switch(c, k, eq ? eq + 1 : NULL, next, i, cli);
     if (!eq && !next)

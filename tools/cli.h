@@ -23,7 +23,7 @@ enum { YK_CLI_OPTIONS = 224 }; /* most of a command */
 typedef struct yk__cli_option {
     const char *name;     /* without the dashes, then its other names: "eval-strategy|evaluation-strategy" */
     const char *arg;      /* name of the value in the help ("DIR"); NULL for a switch; YK_REFUSED for a known option without support */
-    const char *preset;   /* default value; NULL for none. For a refused option: the name of its value; NULL if it may have one */
+    const char *preset;   /* default value; NULL for none. For a refused option: the name of its value, "NAME VALUE" of two; or NULL */
     const char *help;     /* one sentence without a full stop; for a refused option the reason and the replacement */
     const char *env;      /* environment variable with the default; NULL for none */
 } yk__cli_option;
@@ -53,7 +53,7 @@ typedef struct yk__cli_command {
     size_t n_spellings;
     int least, most;      /* number of positional arguments; most -1: any */
     bool own_program;     /* a separate program, "yoke-NAME" */
-    bool rest;            /* the first positional argument ends the options (launch, trace) */
+    bool rest;            /* the first positional argument ends the options (launch, trace); names may have one dash, as mpirun's */
 } yk__cli_command;
 
 typedef struct yk__cli {
@@ -80,6 +80,8 @@ int yk__cli_find(const yk__cli_command *command, const char *name, size_t n);
 /* True if `name`, of n characters, is in a list with | between names. */
 bool yk__cli_is_named(const char *list, const char *name, size_t n);
 bool yk__cli_takes_value(const yk__cli_option *option);
+/* Arguments that are its value: 0 of a switch; two names in the help ("NAME VALUE") are two. */
+int yk__cli_values(const yk__cli_option *option);
 bool yk__cli_is_refused(const yk__cli_option *option);
 /* ' ', or '-' of a program of its own. */
 char yk__cli_separator(const yk__cli_command *command);

@@ -307,14 +307,44 @@ static void speller_switch(speller *s, const char *arg, const yk__cli_spelling *
         speller_map(s, arg, row, "true");
 }
 
+/* "-n2", a letter with its number; NULL for another word. */
+static const yk__cli_spelling *find_numbered(const yk__cli_command *c, const char *arg)
+{
+    const yk__cli_spelling *row = arg[1] != '-' && arg[1] ? find_spelling(c, arg + 1, 1) : NULL;
+    return row && row->arg && arg[2] && strspn(arg + 2, "0123456789") == strlen(arg + 2) ? row : NULL;
+}
+
+/* An option of our own, or an unknown one, with its values; `one` dash becomes two. */
+static void speller_keep(speller *s, int argc, char **argv, int *i, int k, bool one)
+{
+    const char *arg = argv[*i], *eq = strchr(arg, '='), *next = *i + 1 < argc ? argv[*i + 1] : NULL;
+    const size_t n = eq ? (size_t)(eq - arg) : strlen(arg);
+    int values = k < 0 ? 0 : yk__cli_values(&s->command->options[k]);
+    if (values && (eq || next))
+        speller_note(s, arg, n, s->command->options[k].name, eq ? eq + 1 : next);
+    if (one && k >= 0) {
+        const size_t size = strlen(arg) + 2;
+        snprintf(s->space, size, "-%s", arg);
+        speller_put(s, s->space);
+        s->space += size;
+    } else
+        speller_put(s, arg);
+    if (k < 0 && !eq && s->command->rest && yk__cli_is_value(s->command, false, next))
+        values = 1;
+    for (int v = eq != NULL; v < values && *i + 1 < argc; v++)
+        speller_put(s, argv[++*i]);
+}
+
 /* One option; *i moves on over its value. */
 static void speller_take(speller *s, int argc, char **argv, int *i)
 {
     const char *arg = argv[*i], *eq = strchr(arg, '='), *next = *i + 1 < argc ? argv[*i + 1] : NULL;
     const char *name = arg + (arg[1] == '-' ? 2 : 1);
     const size_t n = eq ? (size_t)(eq - name) : strlen(name);
-    const yk__cli_spelling *row = arg[1] == '-' || n == 1 ? find_spelling(s->command, name, n) : NULL;
-    const int k = arg[1] == '-' ? yk__cli_find(s->command, name, n) : -1;
+    const bool one = arg[1] != '-', word = !one || (n > 1 && s->command->rest);
+    const yk__cli_spelling *numbered = find_numbered(s->command, arg);
+    const yk__cli_spelling *row = word || n == 1 ? find_spelling(s->command, name, n) : NULL;
+    const int k = word ? yk__cli_find(s->command, name, n) : -1;
     const bool negated = !row && k < 0 && n > 3 && (!strncmp(name, "no-", 3) || !strncmp(name, "no_", 3));
     const yk__cli_spelling *off = negated ? find_spelling(s->command, name + 3, n - 3) : NULL;
     if (off && !off->arg)
@@ -323,14 +353,10 @@ static void speller_take(speller *s, int argc, char **argv, int *i)
         speller_switch(s, arg, row, eq ? eq + 1 : NULL, next, i);
     else if (row)
         speller_map(s, arg, row, eq ? eq + 1 : next ? argv[++*i] : NULL);
-    else {
-        const bool valued = k >= 0 && yk__cli_takes_value(&s->command->options[k]);
-        if (valued && (eq || next))
-            speller_note(s, arg, (size_t)(name - arg) + n, s->command->options[k].name, eq ? eq + 1 : next);
-        speller_put(s, arg);
-        if (!eq && next && (valued || (k < 0 && s->command->rest && yk__cli_is_value(s->command, false, next))))
-            speller_put(s, argv[++*i]);
-    }
+    else if (numbered)
+        speller_map(s, arg, numbered, arg + 2);
+    else
+        speller_keep(s, argc, argv, i, k, one);
 }
 
 char **yk__spell(const yk__cli_command *command, int *argc, char **argv)

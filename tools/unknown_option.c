@@ -98,10 +98,10 @@ static meant meant_by(const yk__cli_command *c, const char *given)
 
 /* ---- Names of all programs' habit ---------------------------------------------------------------------------------- */
 
-/* The first of `ours` that the command has was meant; `why`: the reason, if the command has none of them. */
+/* The first of `ours` that the command has was meant, unless `why` tells more; `ours` "": `why` holds for every command. */
 static const struct habit {
     const char *names, *ours, *why;
-    bool valued; /* beside `why` */
+    bool valued; /* where `ours` is "" */
 } habits[] = {
     {"help-all|helpfull|helpshort|help-full|usage|?", "help", NULL, false},
     {"version|V", "", "yoke --version prints it", false},
@@ -118,17 +118,15 @@ static const struct habit {
     {"g|gpu|gpus", "devices", NULL, false},
     {"s", "seed", NULL, false},
     {"c|C|cfg|conf|config", "config-file", NULL, false},
-    {"f", "hostfile|config-file", NULL, false},
+    {"f", "config-file", NULL, false},
     {"r", "resume-from-checkpoint|redirects", NULL, false},
     {"t", "tokenizer|tee", NULL, false},
     {"w", "weight-decay", NULL, false},
     {"p", "precision", NULL, false},
     {"o", "output-dir|output", NULL, false},
-    {"H|host", "hosts", NULL, false},
-    {"machinefile", "hostfile", NULL, false},
-    {"N|ppn|npernode|tasks-per-node", "nproc-per-node", NULL, false},
-    {"x|genv|env", "", "ranks have this command's environment, and those of other hosts its variables that begin with YOKE_", true},
-    {"y|yes|force", "overwrite-output-dir", "nothing is asked", false},
+    {"N", "nproc-per-node", "to srun it is the number of hosts, --nnodes, and to mpirun the ranks of each host, --nproc-per-node", false},
+    {"y|yes|force", "overwrite-output-dir", NULL, false},
+    {"y|yes|force", "", "nothing is asked", false},
 };
 
 /* The command's first option of a list, whose name `*list` then is; NULL if it has none. */
@@ -151,12 +149,12 @@ static bool refuse_habit(const yk__cli_command *c, const char *dashes, const cha
         const struct habit *h = &habits[i];
         const char *ours = h->ours;
         const yk__cli_option *o = yk__cli_is_named(h->names, name, strlen(name)) ? first_of(c, &ours) : NULL;
-        if (!yk__cli_is_named(h->names, name, strlen(name)) || (!o && !h->why && strcmp(h->ours, "help") != 0))
+        if (!yk__cli_is_named(h->names, name, strlen(name)) || (!o && *h->ours && strcmp(h->ours, "help") != 0))
             continue;
         *valued = o ? yk__cli_takes_value(o) : h->valued;
         if (o && yk__cli_is_refused(o))
             yk__cli_usage(c, "unknown option %s%s: as of --%.*s, %s", dashes, name, (int)strcspn(ours, "|"), ours, o->help);
-        else if (o)
+        else if (o && !h->why)
             yk__cli_usage(c, "unknown option %s%s: did you mean --%.*s?", dashes, name, (int)strcspn(ours, "|"), ours);
         else
             yk__cli_usage(c, "unknown option %s%s: %s", dashes, name, h->why ? h->why : "did you mean --help, which lists all?");

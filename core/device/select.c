@@ -427,7 +427,7 @@ static void shared_warn(const selection *s, const shared_cores *kind)
     yk__placement_text(&s->place[kind->first[0]], a, sizeof a);
     yk__placement_text(&s->place[kind->first[1]], b, sizeof b);
     if (kind->ranks > 2)
-        snprintf(more, sizeof more, ", as do %zu more ranks", kind->ranks - 2);
+        snprintf(more, sizeof more, kind->ranks == 3 ? ", as does %zu more rank" : ", as do %zu more ranks", kind->ranks - 2);
     yk__log(YK_LOG_WARN, "devices", "%s and %s compute on the same cores%s", a, b, more);
 }
 

@@ -94,7 +94,20 @@ yk_status yk__launch_select(const char *device_specs, struct yk__placement **pla
 
 /* ---- A number of ranks ------------------------------------------------------------------------------------------ */
 
-/* Spreads `n` devices over `ranks` in turn: several ranks share one. */
+/* The words of core/device/select.c for a list that names the cores twice. */
+static void say_shared(const yk__placement *place, uint32_t ranks)
+{
+    char spec[sizeof place->plugin + sizeof place->cores + 16], more[48] = "";
+    yk__placement_text(place, spec, sizeof spec);
+    if (ranks > 2)
+        snprintf(more, sizeof more, ranks == 3 ? ", as does %u more rank" : ", as do %u more ranks", ranks - 2);
+    if (place->by_cores)
+        yk__log(YK_LOG_WARN, "launch", "%s and %s compute on the same cores%s", spec, spec, more);
+    else
+        yk__log(YK_LOG_WARN, "launch", "%u ranks share %s", ranks, spec);
+}
+
+/* Spreads `n` devices over `ranks` in turn: several ranks share one, and a line says so. */
 static yk_status places_repeat(yk__placement **place, uint32_t *n, uint32_t ranks, yk_error *err)
 {
     yk__placement *all = yk__calloc(ranks, sizeof *all);
@@ -102,6 +115,7 @@ static yk_status places_repeat(yk__placement **place, uint32_t *n, uint32_t rank
         return yk__fail_mem(err, ranks * sizeof *all, "the devices of this host");
     for (uint32_t r = 0; r < ranks; r++)
         all[r] = (*place)[r % *n];
+    say_shared(all, ranks);
     yk__free(*place);
     *place = all;
     *n = ranks;

@@ -268,3 +268,70 @@ yk_status yk__hosts_of_slurm(const char *nodes, const char *tasks, yk__hosts *ho
         tasks_take(hosts, tasks, err);
     return err->status ? fail_list(hosts, err) : YK_OK;
 }
+
+/* ---- Ranks asked for beside a list ------------------------------------------------------------------------------- */
+
+/* Each host has as many. */
+static yk_status each_allot(yk__hosts *hosts, uint32_t each, yk_error *err)
+{
+    for (uint32_t i = 0; i < hosts->count; i++) {
+        yk__host *host = &hosts->host[i];
+        if (host->ranks && host->ranks < each)
+            return yk__fail(err, YK_E_ARG, "--nproc-per-node %u, and host '%s' has %u ranks in the list: give it more there, or fewer here",
+                            each, host->name, host->ranks);
+        host->ranks = each;
+    }
+    return YK_OK;
+}
+
+/* Fills the hosts in turn; *left: ranks without a host. */
+static void total_fill(yk__hosts *hosts, uint32_t total, uint32_t *left)
+{
+    uint32_t kept = 0;
+    *left = total;
+    for (uint32_t i = 0; i < hosts->count; i++) {
+        yk__host *host = &hosts->host[i];
+        host->ranks = host->ranks < *left ? host->ranks : *left;
+        *left -= host->ranks;
+        if (host->ranks)
+            hosts->host[kept++] = *host;
+        else {
+            yk__free(host->name);
+            yk__free(host->devices);
+        }
+    }
+    hosts->count = kept;
+}
+
+static yk_status total_allot(yk__hosts *hosts, uint32_t total, yk_error *err)
+{
+    uint32_t numbered = 0, sum = 0, left;
+    for (uint32_t i = 0; i < hosts->count; i++) {
+        numbered += hosts->host[i].ranks > 0;
+        sum += hosts->host[i].ranks;
+    }
+    if (!numbered && total % hosts->count)
+        return yk__fail(err, YK_E_ARG, "--num-processes %u is of all hosts, and %u hosts have no even part of it", total, hosts->count);
+    for (uint32_t i = 0; i < hosts->count && !numbered; i++)
+        hosts->host[i].ranks = total / hosts->count;
+    if (!numbered)
+        return YK_OK;
+    if (numbered < hosts->count)
+        return yk__fail(err, YK_E_ARG, "--num-processes %u, and of %u hosts %u have a number of ranks in the list: number all of them or "
+                        "none", total, hosts->count, numbered);
+    if (sum < total)
+        return yk__fail(err, YK_E_ARG, "--num-processes %u, and the list of hosts has room for %u ranks: give more there (NAME:RANKS, "
+                        "slots=RANKS), or fewer here", total, sum);
+    total_fill(hosts, total, &left);
+    return YK_OK;
+}
+
+yk_status yk__hosts_allot(yk__hosts *hosts, uint32_t total, uint32_t each, yk_error *err)
+{
+    if (!hosts->count || (!total && !each))
+        return YK_OK;
+    if (each && total && (uint64_t)each * hosts->count != total)
+        return yk__fail(err, YK_E_ARG, "--num-processes %u is of all hosts, and %u hosts of --nproc-per-node %u have another number", total,
+                        hosts->count, each);
+    return each ? each_allot(hosts, each, err) : total_allot(hosts, total, err);
+}

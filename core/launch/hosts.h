@@ -32,6 +32,9 @@ yk_status yk__hosts_parse(const char *text, yk__hosts *hosts, yk_error *err);
 yk_status yk__hosts_read(const char *path, yk__hosts *hosts, yk_error *err);
 /* nodes: "n[1-3,07],m"; tasks: ranks per node, "2(x3),1", or NULL. */
 yk_status yk__hosts_of_slurm(const char *nodes, const char *tasks, yk__hosts *hosts, yk_error *err);
+/* Gives the hosts the ranks that the user asked for beside the list: `total` of the job, `each` of a host; 0: not asked. Numbers of the
+ * list are its limit, filled from the first host on; a host left without a rank goes. Without numbers each has an even part of `total`. */
+yk_status yk__hosts_allot(yk__hosts *hosts, uint32_t total, uint32_t each, yk_error *err);
 void yk__hosts_free(yk__hosts *hosts);
 
 #endif

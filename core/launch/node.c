@@ -101,12 +101,12 @@ static yk_status argument_take(part *own, const char *value, yk_error *err)
     return YK_OK;
 }
 
-/* Accepts only variables of Yoke: the rest of the environment is this host's. */
-static yk_status variable_take(char *value, yk_error *err)
+/* Accepts variables of Yoke; `any`: those that the user named, as the rest of the environment is this host's. */
+static yk_status variable_take(char *value, bool any, yk_error *err)
 {
     char *equals = strchr(value, '=');
-    if (strncmp(value, "YOKE_", 5) || !equals)
-        return yk__fail(err, YK_E_FORMAT, "the launcher sets %.60s: expected a variable of Yoke", value);
+    if ((!any && strncmp(value, "YOKE_", 5)) || !equals || equals == value)
+        return yk__fail(err, YK_E_FORMAT, "the launcher sets %.60s: expected a variable%s", value, any ? "" : " of Yoke");
     *equals = 0;
     return setenv(value, equals + 1, 1) ? yk__fail_mem(err, 0, "an environment variable") : YK_OK;
 }
@@ -127,8 +127,8 @@ static yk_status record_take(part *own, char *record, yk_error *err)
         return text_take(value, &own->address, err);
     if (!strcmp(record, "arg"))
         return argument_take(own, value, err);
-    if (!strcmp(record, "env"))
-        return variable_take(value, err);
+    if (!strcmp(record, "env") || !strcmp(record, "variable"))
+        return variable_take(value, strcmp(record, "variable") == 0, err);
     if (!strcmp(record, "secret"))
         return secret_take(own, value, err);
     if (!strcmp(record, "port"))

@@ -16,7 +16,7 @@
 #ifndef YOKE_CORE_LAUNCH_NODE_H
 #define YOKE_CORE_LAUNCH_NODE_H
 
-#define YK__NODE_VERSION "2"
+#define YK__NODE_VERSION "3"
 #define YK__NODE_SECRET 32 /* bytes */
 
 /* Returns the exit code of the process. Thread rule: a program with one thread. */

@@ -240,6 +240,20 @@ static void address_send(yk__peer *peer, const yk__peer_config *config)
     record_send(peer, "port", config->port ? config->port : "0");
 }
 
+/* The user's own variables, which Yoke's rule leaves out. */
+static void variables_send(yk__peer *peer, char *const *names)
+{
+    for (; *names; names++) {
+        const char *value = strncmp(*names, "YOKE_", 5) ? getenv(*names) : NULL;
+        char *variable = value ? yk__format("%s=%s", *names, value) : NULL;
+        if (variable)
+            record_send(peer, "variable", variable);
+        else if (value)
+            yk__peer_hang_up(peer);
+        yk__free(variable);
+    }
+}
+
 static void restart_send(yk__peer *peer, const yk__restart *restart)
 {
     char *variable[YK__RESTART_VARIABLES];
@@ -269,6 +283,7 @@ static void records_send(yk__peer *peer, const yk__peer_config *config, uint32_t
     for (char **variable = environ; *variable; variable++)
         if (is_of_job(*variable))
             record_send(peer, "env", *variable);
+    variables_send(peer, config->variables);
     restart_send(peer, &config->restart);
     for (char *const *word = config->argv; *word; word++)
         record_send(peer, "arg", *word);

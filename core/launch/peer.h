@@ -26,6 +26,7 @@ typedef struct yk__peer_config {
     bool slurm;          /* srun instead, on nodes of this allocation */
     const char *address, *port; /* rank 0's, by the user; NULL: its host finds them */
     char *const *argv;   /* the program */
+    char *const *variables; /* names of the environment that go to the hosts besides Yoke's own; ends with NULL */
     yk__restart restart; /* this attempt */
     yk__signals *signals; /* taken over all attempts: a signal between two of them ends the next */
 } yk__peer_config;

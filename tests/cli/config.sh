@@ -312,13 +312,14 @@ P
 asked() { # nothing is written but what was answered to the end, into a file that is not there or may be replaced
     typed "$out/ended.yaml" '1\ncpu\n'
     [ $? = 2 ] && [ ! -e "$out/ended.yaml" ] || { echo "the input ended"; return 1; }
-    typed "$out/full.yaml" "1\ncpu/2\n\nBF16\nZERO1\n$(printf '%0300d' 7)\n2\n\n" &&
-        made "$out/full.yaml" 'yoke launch: --devices cpu/2' 'yoke train: --precision bf16' 'yoke train: --shard state' ||
+    typed "$out/full.yaml" "1\ncpu/2\n\nBF16\nZERO1\nparams=host\nstate=cpu\nmaybe\nYes\n$(printf '%0300d' 7)\n2\n\n" &&
+        made "$out/full.yaml" 'yoke launch: --devices cpu/2' 'yoke train: --precision bf16' 'yoke train: --shard state' \
+            'yoke train: --offload state=cpu' 'yoke train: --gradient-checkpointing' 'yoke train: --gradient-accumulation-steps 2' ||
         return 1
     cp "$out/full.yaml" "$out/before"
-    typed "$out/full.yaml" '1\ncpu\n\nfp16\n\n\n\n'
+    typed "$out/full.yaml" '1\ncpu\n\nfp16\n\n\n\n\n\n'
     [ $? = 2 ] && cmp "$out/before" "$out/full.yaml" || { echo "replaced without --force"; return 1; }
-    typed "$out/full.yaml" '1\ncpu\n\nfp16\n\n\n\n' --force && made "$out/full.yaml" 'yoke train: --precision fp16' || return 1
+    typed "$out/full.yaml" '1\ncpu\n\nfp16\n\n\n\n\n\n' --force && made "$out/full.yaml" 'yoke train: --precision fp16' || return 1
     mkfifo "$out/pipe.yaml"
     mkdir -p "$out/folder"
     refused 'is no file but a device or pipe' config --config-file "$out/pipe.yaml" --force --devices cpu &&
@@ -332,6 +333,23 @@ asked() { # nothing is written but what was answered to the end, into a file tha
         made "$out/full.yaml" 'yoke launch: --devices cpu/3'
 }
 [ -z "$yaml" ] || ok "yoke config writes complete answers alone" asked
+written_all() { # each option of the table about a job's form, written, read back, and refused by train's own rules before a file is there
+    set -- --precision fp16 --shard zero3 --offload "state=nvme:$out/disk,params=host" --gradient-checkpointing --shard-within host \
+        --shard-parts 3:1 --reshard-after-forward off --prefetch-units 2 --keep-whole 7 --shares 2:1 --global-batch 12 \
+        --gradient-accumulation-steps 3 --average items --bucket-bytes 16M --memory-limit 6G,2G --max-grad-norm 0.5 --loss-scaling init=8 \
+        --hosts localhost:2 --max-restarts 1
+    "$yoke" config --config-file "$out/all.yaml" "$@" >"$out/stdout" 2>"$out/err" || { cat "$out/err"; return 1; }
+    "$yoke" config --dry-run "$@" | diff - "$out/all.yaml" && shown "$out/all.yaml" || return 1
+    sed -n 's/^yoke [a-z]*: //p' "$out/shown" | sort >"$out/back"
+    printf '%s\n' "$@" | sed 's/^zero3$/params/' | paste -sd ' ' | sed 's/ --/\n--/g' | sort | diff - "$out/back" || return 1
+    refused "--offload params=host: each device has all parameters in this stage" \
+        config --config-file "$out/none.yaml" --shard gradients --offload params=host &&
+        refused "--shard-within has no effect with --shard state" config --config-file "$out/none.yaml" --shard state --shard-within host &&
+        refused "--offload state=nowhere" config --config-file "$out/none.yaml" --offload state=nowhere &&
+        refused "--num-processes has no effect beside --hosts" config --config-file "$out/none.yaml" --hosts a --num-processes 2 &&
+        [ ! -e "$out/none.yaml" ] && "$yoke" config --dry-run -n 2 | grep -q 'num-processes: 2'
+}
+[ -z "$yaml" ] || ok "yoke config writes what a file of settings can hold about a job's form" written_all
 
 piped() { # a pipe of the shell is read, by one process
     train="train --model mlp --data idx:$out/images --max-steps 1 --output-dir $out/piped --overwrite-output-dir --dry-run"

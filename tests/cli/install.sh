@@ -28,6 +28,8 @@ ok "the manual page of the functions is installed" manual
 pages() { # of a single function, found by its name and with its own words
     grep -q '^PYTHON3 = *$' "$YOKE_BUILD/Makefile" && return
     at=$(dirname "$(find "$out/root" -path '*/man3/yoke.h.3')")
+    grep -q '^"Collective." *collective, as in MPI' "$at/yoke.h.3" &&
+        ! grep -q '\[all\]\|\[waits\]\|\[safe\]' "$at"/*.3 || return 1
     [ "$(find "$at" -name 'yk_*.3' | wc -l)" -ge 150 ] && grep -q 'reduce over ranks, clip, update' "$at/yk_step.3" || return 1
     command -v man >/dev/null 2>&1 || return 0
     man -M "$(dirname "$at")" yk_step 2>&1 | grep -q 'yk_step(yk_opt' || return 1
@@ -35,11 +37,15 @@ pages() { # of a single function, found by its name and with its own words
 }
 ok "man yk_step finds its function" pages
 
-documents() { # where README's links find them
-    readme=$(find "$out/root" -path '*/doc/yoke/README.md')
-    grep -o '](\(docs\|examples\)/[A-Za-z_.-]*)' "$readme" | tr -d '()]' | sort -u >"$out/links"
-    [ "$(wc -l <"$out/links")" -ge 10 ] || return 1
-    while read -r link; do [ -e "$(dirname "$readme")/$link" ] || { echo "$link is not installed"; return 1; }; done <"$out/links"
+documents() { # each file that README, a page or a decision links to lies where the link says
+    folder=$(dirname "$(find "$out/root" -path '*/doc/yoke/README.md')")
+    (cd "$folder" && grep -or '](\([^)#: ]*\)' --include=*.md . | sed 's/:\](/ /' | grep -v ' $' | sort -u) >"$out/links"
+    [ "$(grep -c '^./README.md ' "$out/links")" -ge 35 ] && [ "$(wc -l <"$out/links")" -ge 100 ] || return 1
+    while read -r page link; do
+        [ -e "$folder/$(dirname "$page")/$link" ] || echo "$page: $link is not installed"
+    done <"$out/links" >"$out/dead"
+    cat "$out/dead"
+    [ ! -s "$out/dead" ]
 }
 ok "documents and examples are installed" documents
 

@@ -60,16 +60,15 @@ short() { # each has its fate, in one message
     says "-bs: did you mean --per-device-train-batch-size?" train --mpi -bs 8 -e 3 -m m -d d -v -q -b8 -t t -k \
         --help_all --version --precision x || return 1
     for fate in "--mpi: ranks find each other" "-e: did you mean --num-train-epochs?" "-m: did you mean --model?" \
-        "-d: did you mean --data?" "-v: YOKE_LOG=debug" "-q: YOKE_LOG=error" "did you mean -b 8?" "-t: did you mean --tokenizer?" \
+        "-d: did you mean --data?" "-v: YOKE_LOG=debug" "-q: YOKE_LOG=error" "-b8 is rows of each rank" "-t: did you mean --tokenizer?" \
         "-k: options begin with --: did you mean one of --keep" "--help-all: did you mean --help" "--version: yoke --version"; do
         grep -qF -e "$fate" said || { echo "no line: $fate"; return 1; }
     done
-    says "-x: ranks have this command's environment" launch -x A=1 -H a,b -f f -ppn 2 -N 2 -t 3 --mpi -c c.yaml true || return 1
-    for fate in "-H: did you mean --hosts?" "-f: did you mean --hostfile?" "-ppn: did you mean --nproc-per-node?" \
-        "-t: as of --tee" "--mpi: mpirun starts" "-c: did you mean --config-file?"; do
+    says "-N: to srun it is the number of hosts, --nnodes" launch -x A -H a,b -f f -ppn two -N 2 -t 3 --mpi -c c.yaml true || return 1
+    for fate in "-x A: expected NAME=VALUE" "-t: as of --tee" "--mpi: mpirun starts" "-c: did you mean --config-file?"; do
         grep -qF -e "$fate" said || { echo "no line: $fate"; return 1; }
     done
-    says "--mem: an option of mpirun or srun" launch --foo te --fp8_format HYBRID -r 3 --no-python --mem 4G "$yoke" --bar || return 1
+    says "--mem: an option of srun or salloc" launch --foo te --fp8_format HYBRID -r 3 --no-python --mem 4G "$yoke" --bar || return 1
     [ "$(wc -l <said)" = 5 ] || { cat said; return 1; } # --bar is the program's
     [ "$("$yoke" -V)" = "$("$yoke" --version)" ]
 }

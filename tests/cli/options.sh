@@ -182,9 +182,52 @@ counted() { # counted N ARGUMENTS..: so many ranks
 }
 ok "launch -n" counted 2 -n 2
 ok "launch --nproc_per_node, --num_machines 1 and --cpu" counted 3 --nproc_per_node 3 --num_machines 1 --machine_rank 0 --cpu --standalone
-ok "launch --nproc_per_node gpu is a rank for each device" counted 1 --nproc_per_node=gpu
+words() { # torchrun's: the accelerators, the cores, what there is, each with a line
+    refuses "--nproc-per-node gpu: there is no accelerator among the devices (cpu:0)" launch --devices cpu:0 --nproc_per_node=gpu true &&
+        refuses "gpu counts the devices of this host: give a number" launch --hosts a,b --nproc_per_node=gpu true &&
+        YOKE_PLUGIN_DIR=$YOKE_BUILD/.libs YOKE_PLUGINS="cpu,$YOKE_BUILD/tests/dist/.libs/yoke_slow.so" YOKE_SLOW_FACTORS='1;1' \
+            counted 2 --devices 'cpu:0 slow:0 slow:1' --nproc_per_node=gpu && ! grep -q 'rank .: cpu' "$out/dry" &&
+        YOKE_DEVICES='' counted "$("$yoke" info --json | cores)" --nproc_per_node=cpu &&
+        grep -q 'cpu: [0-9]* ranks* here: cpu/' "$out/err" &&
+        counted 1 --devices cpu:0 --nproc_per_node=auto && grep -q 'auto: 1 rank here: cpu:0$' "$out/err"
+}
+cores() { python3 -c 'import json, sys; print(json.load(sys.stdin)["cores"])'; }
+ok "launch --nproc_per_node gpu, cpu and auto" words
 printf 'localhost slots=2\n' >"$out/hosts"
 ok "launch: localhost is this host" counted 2 --hostfile "$out/hosts"
+printf 'localhost slots=4\n' >"$out/hosts"
+mpirun() { # lines of mpirun, mpiexec, srun and torchrun that mean the same here: one row a line, its ranks first
+    while read -r ranks line; do
+        # shellcheck disable=SC2086
+        counted "$ranks" $line || { echo "$line"; return 1; }
+    done <<T
+2 -np 2
+2 -n2
+2 --hostfile $out/hosts -np 2
+4 -hostfile $out/hosts
+3 -machinefile $out/hosts -n 3
+2 -f $out/hosts -ppn 2
+1 -H localhost:2 -npernode 1
+2 --host localhost:2
+2 --ntasks 2 --ntasks-per-node=2 --nodes 1
+2 --allow-run-as-root --oversubscribe --bind-to none --map-by slot -np 2
+2 --nnodes=1 --nproc-per-node=2 --rdzv-backend=c10d --rdzv-id=1 --rdzv-endpoint=localhost:0
+T
+    "$yoke" launch -np 2 -x GIVEN=yes -x HOME sh -c 'echo "$GIVEN $*"' sh -np 3 -x --mca a b >"$out/dry" &&
+        [ "$(grep -c '^yes -np 3 -x --mca a b$' "$out/dry")" = 2 ] # the program's words stay its own
+}
+ok "launch: lines of mpirun, srun and torchrun" mpirun
+ok "launch: what they have and there is not" together launch \
+    "-mca btl tcp --map-by core --bind-to core -N 2 --rdzv-backend etcd --rdzv-endpoint far:1 -x NOSUCH --tee 3 --genv A 1 -np 2 true" \
+    --mca "--map-by core" --bind-to -N "--rdzv-backend etcd" "--rdzv-endpoint far:1" "-x NOSUCH" --tee --genv
+ok "launch: more ranks than a list has" refuses "the list of hosts has room for 4 ranks" launch --hostfile "$out/hosts" -np 5 true
+ok "launch: no even part" refuses "2 hosts have no even part of it" launch --hosts a,b -np 3 true
+shared() { # ranks on the same cores are said, by whatever option; a list of this host alone puts no [RANK] in front
+    counted 3 --devices cpu:0 -n 3 && grep -q 'cpu:0 and cpu:0 compute on the same cores, as does 1 more rank$' "$out/err" &&
+        YOKE_DEVICES='' counted 999 -n 999 && [ "$(grep -c 'compute on the same cores' "$out/err")" = 1 ] &&
+        [ "$("$yoke" launch --hosts localhost:2 --devices cpu:0 echo here | grep -c '^here$')" = 2 ]
+}
+ok "launch: ranks that share cores" shared
 own_name() { # as mpirun's files of one host have it, with a domain too; an address without brackets
     for name in "$(uname -n)" "$(uname -n).domain" ::1; do
         printf '%s slots=2\n' "$name" >"$out/hosts"

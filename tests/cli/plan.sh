@@ -27,6 +27,23 @@ line_runs() {
 }
 ok "the option line of a plan trains" line_runs
 
+whole_line() { # what is given stands in the line too, which a shell runs as it is, under the limit of the plan; other names for it as well
+    described 1 0 >"$out/one.json"
+    # shellcheck disable=SC2086
+    "$yoke" plan $gpt2 $text --per_device_train_batch_size 8 --devices "cpu:0! cpu:0!" --gradient_checkpointing --limit 12M --lr 1e-4 \
+        --offload "state=nvme:$out/a disk" --shard zero1 --output_dir "$out/a run" >"$out/plan" || return 1
+    chosen
+    echo "exec \"$yoke\" train $(chosen) --max-steps 2 --log \"$out/whole\"" >"$out/line.sh"
+    sh "$out/line.sh" >"$out/said" 2>&1 || { cat "$out/said"; return 1; }
+    for given in --gradient-checkpointing "--memory-limit 12M" "--learning-rate 1e-4" "--shard zero1" "--devices 'cpu:0! cpu:0!'"; do
+        chosen | grep -qF -e "$given" || { echo "no $given"; return 1; }
+    done
+    grep -q "offload: a file of each rank holds its part" "$out/said" &&
+        ! "$yoke" train $gpt2 $text --devices cpu:0 --memory-limit 1M --max-steps 1 --output-dir "$out/none" >"$out/said" 2>&1 &&
+        grep -q 'memory limit: .* raise it' "$out/said" || { cat "$out/said"; return 1; }
+}
+ok "the option line of a plan runs as it is printed" whole_line
+
 no_blocks() { # a model without blocks is planned without recomputing, and a line says so
     "$yoke" plan --model mlp --model-config input_size=8,hidden=8 --global-batch 8 --device-file "$out/one.json" >"$out/plan" 2>"$out/err"
     code=$?
@@ -59,7 +76,7 @@ none_fits() {
     described 1 1000 >"$out/tiny.json"
     # shellcheck disable=SC2086
     "$yoke" plan $gpt2 --global-batch 4 --device-file "$out/tiny.json" >"$out/plan" 2>"$out/err"
-    [ $? = 1 ] && grep -q 'no candidate fits' "$out/err" && ! grep -q '^use:' "$out/plan"
+    [ $? = 1 ] && grep -q 'no candidate fits: .*--offload state=nvme:DIR' "$out/err" && ! grep -q '^use:' "$out/plan"
 }
 ok "without a candidate that fits, the exit code is 1" none_fits
 

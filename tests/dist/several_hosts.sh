@@ -39,6 +39,7 @@ case $1 in mute*) exec sleep 100 ;; esac
 case $1 in gone | localhost | 127.* | ::1 | "$(uname -n)") echo "ssh: connect to host $1 port 22: No route to host" >&2; exit 255 ;; esac
 YOKE_HOST_ID=$1 YOKE_TEST_HOST=$YOKE_TEST_JOB.$1
 export YOKE_HOST_ID YOKE_TEST_HOST
+unset GIVEN # a host has an environment of its own
 [ -z "${SAYS-}" ] || { printf 'of its shell\nyoke: %s\n' "$SAYS" >&2; sleep 0.5; } # long before the host answers
 exec sh -c "$2"
 E2
@@ -79,11 +80,12 @@ await() { # COMMAND...: until it succeeds
     done
 }
 
-run --hosts a:2,b,c -- sh -c 'echo "$YOKE_RANK $YOKE_LOCAL_RANK $YOKE_WORLD_SIZE $YOKE_SIZE $YOKE_HOST_ID $YOKE_DEVICES"'
-[ $code -eq 0 ] && [ "$(grep '^\[' "$tmp/out" | LC_ALL=C sort)" = "[0] 0 0 4 4 a cpu:0
-[1] 1 1 4 4 a cpu:0
-[2] 2 0 4 4 b cpu:0
-[3] 3 0 4 4 c cpu:0" ]
+run -np 4 -x GIVEN="by mpirun" --hosts a:2,b:1,c:3 -- \
+    sh -c 'echo "$YOKE_RANK $YOKE_LOCAL_RANK $YOKE_WORLD_SIZE $YOKE_SIZE $YOKE_HOST_ID $YOKE_DEVICES $GIVEN"'
+[ $code -eq 0 ] && [ "$(grep '^\[' "$tmp/out" | LC_ALL=C sort)" = "[0] 0 0 4 4 a cpu:0 by mpirun
+[1] 1 1 4 4 a cpu:0 by mpirun
+[2] 2 0 4 4 b cpu:0 by mpirun
+[3] 3 0 4 4 c cpu:0 by mpirun" ]
 check
 
 want=$(YOKE_DEVICES="cpu:0 cpu:0 cpu:0 cpu:0" timeout $limit "$yoke" launch -- "$train" 2>&1 | sed -n 's/^ranks 4 parameters //p')

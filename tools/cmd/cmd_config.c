@@ -16,19 +16,54 @@
 #include "core/run/stage.h"
 #include "tools/config/apply.h"
 #include "tools/spell.h"
+#include "tools/train/train_options.h"
+
+/* Settings: X(option, its value (NULL: a switch), its help, its section, its question (NULL: never asked), least and most of its number
+ * (most 0: none), asked of several hosts alone). yoke train's own reader checks the settings of its section. */
+#define CONFIG_SETTINGS(X) \
+    X("nnodes", "N", "so many hosts", "launch", "How many hosts?", 1, 65536, false) \
+    X("node-rank", "N", "which of these hosts this one is, from 0", "launch", "Which of them is this one, from 0?", 0, 65535, true) \
+    X("master-addr", "ADDRESS", "where rank 0 listens, with several hosts", "launch", "At which address does rank 0 listen?", 0, 0, \
+      true) \
+    X("master-port", "PORT", "and its port", "launch", "At which port?", 1, 65535, true) \
+    X("devices", "SPECS", "devices of each host, one rank each", "launch", "Which devices of each host (cpu/2, cuda:*, auto)?", 0, 0, \
+      false) \
+    X("num-processes", "N", "so many ranks in all", "launch", "How many ranks in all?", 1, 65536, false) \
+    X("nproc-per-node", "N", "so many ranks on each host", "launch", NULL, 1, 65536, false) \
+    X("hosts", "LIST", "run on these hosts, by ssh", "launch", NULL, 0, 0, false) \
+    X("hostfile", "FILE", "a file of such hosts", "launch", NULL, 0, 0, false) \
+    X("max-restarts", "N", "start the job anew when a rank dies, so many times at most", "launch", NULL, 0, 1000, false) \
+    X("precision", "P[,..]", "fp32, bf16, fp16 or fp8; by rank: fp32,bf16", "train", "Which precision (fp32, bf16, fp16, fp8)?", 0, 0, \
+      false) \
+    X("shard", "STAGE", "values in slices over the ranks: state, gradients, params", "train", \
+      "Which values should lie in slices over the ranks (state, gradients, params)?", 0, 0, false) \
+    X("shard-within", "world|host", "--shard params: slices over all ranks, or within each host", "train", NULL, 0, 0, false) \
+    X("shard-parts", "equal|speed|N:N..", "slices of each rank", "train", NULL, 0, 0, false) \
+    X("reshard-after-forward", "on|off", "--shard params brings parameters again for backward", "train", NULL, 0, 0, false) \
+    X("prefetch-units", "auto|N", "units that --shard params brings early", "train", NULL, 0, 0, false) \
+    X("keep-whole", "N", "--shard params: a unit of at most N elements stays whole", "train", NULL, 0, 0, false) \
+    X("offload", "PART=PLACE,..", "values beside a device: none, state=host, state=nvme:DIR, params=host", "train", \
+      "Which values lie beside a device (none, state=host, state=nvme:DIR, params=host)?", 0, 0, false) \
+    X("gradient-checkpointing", NULL, "compute blocks of layers again in backward", "train", \
+      "Should backward compute blocks of layers again (true, false)?", 0, 0, false) \
+    X("shares", "equal|speed|N:N..", "rows of each rank", "train", NULL, 0, 0, false) \
+    X("per-device-train-batch-size", "N", "rows of a micro batch for each rank", "train", NULL, 0, 0, false) \
+    X("global-batch", "N", "rows of a micro batch over all ranks, instead", "train", NULL, 0, 0, false) \
+    X("gradient-accumulation-steps", "N", "micro batches per optimizer step", "train", "How many micro batches per optimizer step?", \
+      0, 0, false) \
+    X("average", "RULE", "how micro batches count: micro, items or rows", "train", NULL, 0, 0, false) \
+    X("bucket-bytes", "BYTES", "gradients exchanged at a time, as 16M", "train", NULL, 0, 0, false) \
+    X("memory-limit", "BYTES", "of each rank, as 6G or 500M; by rank: 6G,2G", "train", NULL, 0, 0, false) \
+    X("local-sgd-steps", "N", "ranks average after every N steps of their own", "train", NULL, 0, 0, false) \
+    X("max-grad-norm", "R", "clip the gradient to this norm", "train", "Which norm is the gradient clipped to?", 0, 0, false) \
+    X("loss-scaling", "KEY=VALUE,..", "of fp16", "train", NULL, 0, 0, false) \
+    X("plan", "auto|none", "auto: take the options of yoke plan", "train", NULL, 0, 0, false)
+#define CONFIG_OPTION(option, arg, help, section, text, least, most, hosts) {option, arg, NULL, help " (yoke " section ")", NULL},
+#define CONFIG_QUESTION(option, arg, help, section, text, least, most, hosts) {option, section, arg, text, least, most, hosts},
 
 static const yk__cli_option options[] = {
     {"config-file|default-config-file|output", "FILE", NULL, "the file to write or to show (default: ~/.config/yoke/config.yaml)", NULL},
-    {"devices", "SPECS", NULL, "devices of each host, one rank each (yoke launch)", NULL},
-    {"num-processes", "N", NULL, "so many ranks in all (yoke launch)", NULL},
-    {"nnodes", "N", NULL, "so many hosts (yoke launch)", NULL},
-    {"node-rank", "N", NULL, "which of these hosts this one is, from 0 (yoke launch)", NULL},
-    {"master-addr", "ADDRESS", NULL, "where rank 0 listens, with several hosts (yoke launch)", NULL},
-    {"master-port", "PORT", NULL, "and its port (yoke launch)", NULL},
-    {"precision", "P", NULL, "fp32, bf16, fp16 or fp8 (yoke train)", NULL},
-    {"shard", "STAGE", NULL, "values in slices over the ranks: state, gradients (yoke train)", NULL},
-    {"gradient-accumulation-steps", "N", NULL, "micro batches per optimizer step (yoke train)", NULL},
-    {"max-grad-norm", "R", NULL, "clip the gradient to this norm (yoke train)", NULL},
+    CONFIG_SETTINGS(CONFIG_OPTION)
     {"overwrite|force", NULL, NULL, "the file may be there already", NULL},
     {"dry-run", NULL, NULL, "write nothing: show the fate of each key of --config-file, or the file that would be written", NULL},
     {"keys", "FORMAT", NULL,
@@ -37,6 +72,7 @@ static const yk__cli_option options[] = {
 };
 
 static const yk__cli_spelling spellings[] = {
+    {"n|np|num-procs|ranks", "N", "num-processes", NULL, NULL, NULL},
     {"num-machines", "N", "nnodes", NULL, NULL, NULL},
     {"machine-rank", "N", "node-rank", NULL, NULL, NULL},
     {"main-process-ip", "ADDRESS", "master-addr", NULL, NULL, NULL},
@@ -65,27 +101,19 @@ static const yk__cli_command command = {
     .n_spellings = sizeof spellings / sizeof spellings[0],
 };
 
-/* A setting: its option, its owner, and its question. */
 static const struct question {
-    const char *option, *section, *text, *words;
-    double least, most; /* range of a number; most 0 for none */
-    bool hosts;         /* asked only for several hosts */
-} questions[] = {
-    {"nnodes", "launch", "How many hosts?", NULL, 1, 65536, false},
-    {"node-rank", "launch", "Which of them is this one, from 0?", NULL, 0, 65535, true},
-    {"master-addr", "launch", "At which address does rank 0 listen?", NULL, 0, 0, true},
-    {"master-port", "launch", "At which port?", NULL, 1, 65535, true},
-    {"devices", "launch", "Which devices of each host (cpu/2, cuda:*, auto)?", NULL, 0, 0, false},
-    {"num-processes", "launch", "How many ranks in all?", NULL, 1, 65536, false},
-    {"precision", "train", "Which precision (fp32, bf16, fp16, fp8)?", YK__PRECISION_WORDS, 0, 0, false},
-    {"shard", "train", "Which values should lie in slices over the ranks (state, gradients)?",
-     "state=zero1=zero0=no_shard|gradients=zero2", 0, 0, false},
-    {"gradient-accumulation-steps", "train", "How many micro batches per optimizer step?", NULL, 1, 1048576, false},
-    {"max-grad-norm", "train", "Which norm is the gradient clipped to?", NULL, 0, 1e30, false},
-};
-enum { QUESTIONS = sizeof questions / sizeof questions[0] };
+    const char *option, *section, *arg, *text; /* arg NULL: a switch; text NULL: never asked */
+    double least, most;                        /* range of a whole number; most 0 for none */
+    bool hosts;                                /* asked only for several hosts */
+} questions[] = {CONFIG_SETTINGS(CONFIG_QUESTION)};
+enum { QUESTIONS = sizeof questions / sizeof questions[0], NNODES = 0, MASTER_ADDR = 2 };
 
 typedef char answers[QUESTIONS][256];
+
+static bool question_trains(const struct question *q)
+{
+    return !strcmp(q->section, "train");
+}
 
 /* The reason why an answer is invalid, or NULL. */
 static const char *answer_fault(const struct question *q, const char *answer)
@@ -93,22 +121,36 @@ static const char *answer_fault(const struct question *q, const char *answer)
     static char text[128];
     char *end;
     const double v = strtod(answer, &end);
-    if (q->words && yk__word_find(q->words, answer, strlen(answer)) < 0) {
-        size_t n = (size_t)snprintf(text, sizeof text, "expected");
-        for (int i = 0; *yk__word_text(q->words, i).text && n < sizeof text - YK__WORD_BYTES; i++)
-            n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", i ? ", " : " ", yk__word_text(q->words, i).text);
-        return text;
-    }
-    if (q->most > 0 && (end == answer || *end || !(v >= q->least && v <= q->most) || (q->most < 1e9 && v != (double)(long)v))) {
-        snprintf(text, sizeof text, "expected a %snumber from %g to %g", q->most < 1e9 ? "whole " : "", q->least, q->most);
+    if (!q->arg && yk__cli_truth(answer) < 0)
+        return "expected true or false";
+    if (q->most > 0 && (end == answer || *end || !(v >= q->least && v <= q->most) || v != (double)(long)v)) {
+        snprintf(text, sizeof text, "expected a whole number from %g to %g", q->least, q->most);
         return text;
     }
     return strpbrk(answer, "'\n\r") ? "expected a text without quotes" : NULL;
 }
 
-/* A line of the input without its end; false where the input ends first. A longer line than fits is "" after a message. */
-static bool line_read(char *answer, size_t size)
+/* yoke train's own verdict on its answers together; false after its messages, in this command's name. */
+static bool answers_train(answers given)
 {
+    yk__cli_command as = *yk__train_command;
+    char word[QUESTIONS][320], name[] = "config", *argv[QUESTIONS + 2] = {name};
+    yk__cli cli;
+    int n = 1;
+    as.name = command.name;
+    for (int i = 0; i < QUESTIONS; i++)
+        if (*given[i] && question_trains(&questions[i])) {
+            snprintf(word[i], sizeof word[i], "--%s=%s", questions[i].option, given[i]);
+            argv[n++] = word[i];
+        }
+    return yk__cli_parse(&as, n, argv, &cli) < 0 && train_options_right(&cli);
+}
+
+/* A line of the input without its end; false where the input ends first. A longer line than fits is "" after a message, and *fits is
+ * false. */
+static bool line_read(char *answer, size_t size, bool *fits)
+{
+    *fits = true;
     if (!fgets(answer, (int)size, stdin) || (!strchr(answer, '\n') && feof(stdin)))
         return false;
     if (!strchr(answer, '\n')) {
@@ -117,33 +159,43 @@ static bool line_read(char *answer, size_t size)
             ;
         printf("expected an answer of at most %zu characters\n", size - 2);
         *answer = 0;
+        *fits = false;
         return c != EOF;
     }
     answer[strcspn(answer, "\r\n")] = 0;
     return true;
 }
 
-/* The canonical spelling of an answer that is a word. */
+/* The canonical spelling of an answer that is a word: a file has one for each meaning. */
 static void answer_settle(const struct question *q, char *answer, size_t size)
 {
-    if (q->words && *answer)
-        snprintf(answer, size, "%s", yk__word_text(q->words, yk__word_find(q->words, answer, strlen(answer))).text);
+    const int precision = strcmp(q->option, "precision") ? -1 : yk__word_find(YK__PRECISION_WORDS, answer, strlen(answer));
+    yk__stage stage = {0};
+    if (precision >= 0)
+        snprintf(answer, size, "%s", yk__word_text(YK__PRECISION_WORDS, precision).text);
+    else if (!strcmp(q->option, "shard") && yk__stage_find(answer, &stage) && !stage.within_host && !stage.stays)
+        snprintf(answer, size, "%s", stage.word);
+    else if (!q->arg && *answer)
+        snprintf(answer, size, "%s", yk__cli_truth(answer) ? "true" : "false");
 }
 
 /* Asks until the answer is valid or empty; false at the end of the input. */
-static bool question_ask(const struct question *q, char *answer, size_t size)
+static bool question_ask(answers given, int i)
 {
-    const char *fault;
+    const struct question *q = &questions[i];
+    bool good;
     do {
         printf("%s [nothing: as the command does] ", q->text);
         fflush(stdout);
-        if (!line_read(answer, size))
+        if (!line_read(given[i], sizeof given[i], &good))
             return false;
-        fault = *answer ? answer_fault(q, answer) : NULL;
+        const char *fault = *given[i] ? answer_fault(q, given[i]) : NULL;
         if (fault)
-            printf("%s: %s\n", answer, fault);
-    } while (fault);
-    answer_settle(q, answer, size);
+            printf("%s: %s\n", given[i], fault);
+        else
+            answer_settle(q, given[i], sizeof given[i]);
+        good = good && !fault && (!question_trains(q) || answers_train(given));
+    } while (!good);
     return true;
 }
 
@@ -151,9 +203,28 @@ static bool question_ask(const struct question *q, char *answer, size_t size)
 static bool questions_ask(answers given)
 {
     for (int i = 0; i < QUESTIONS; i++)
-        if ((!questions[i].hosts || atof(given[0]) > 1) && !question_ask(&questions[i], given[i], sizeof given[i]))
+        if (questions[i].text && (!questions[i].hosts || atof(given[NNODES]) > 1) && !question_ask(given, i))
             return false;
     return true;
+}
+
+/* Refuses what yoke launch refuses together; false after messages. */
+static bool answers_launch(const yk__cli *cli, answers given)
+{
+    static const char *const counts[] = {"nnodes", "node-rank", "num-processes", "nproc-per-node"};
+    const bool listed = yk__cli_text(cli, "hosts") || yk__cli_text(cli, "hostfile");
+    bool bad = false;
+    for (int i = 0; i < 4 && listed; i++)
+        yk__cli_refuse_idle(cli, counts[i], "beside --hosts or --hostfile, which say how many ranks each host has", &bad);
+    if (yk__cli_text(cli, "hosts") && yk__cli_text(cli, "hostfile")) {
+        yk__cli_usage(&command, "--hosts and --hostfile: give one of them");
+        bad = true;
+    }
+    if (atof(given[NNODES]) > 1 && !*given[MASTER_ADDR] && !bad) {
+        yk__cli_usage(&command, "--nnodes %s needs --master-addr, where rank 0 listens", given[NNODES]);
+        bad = true;
+    }
+    return !bad;
 }
 
 /* From the options; false after a message. *any: one was given. */
@@ -161,21 +232,29 @@ static bool answers_take(const yk__cli *cli, answers given, bool *any)
 {
     bool good = true;
     for (int i = 0; i < QUESTIONS; i++) {
-        const char *value = yk__cli_text(cli, questions[i].option), *fault = value ? answer_fault(&questions[i], value) : NULL;
+        const struct question *q = &questions[i];
+        const bool on = !q->arg && yk__cli_typed(cli, q->option);
+        const char *value = on ? yk__cli_on(cli, q->option) ? "true" : "false" : yk__cli_text(cli, q->option);
+        const char *fault = value ? answer_fault(q, value) : NULL;
         if (value && (fault || strlen(value) >= sizeof given[i])) {
-            yk__cli_usage(&command, "--%s %s: %s", questions[i].option, value, fault ? fault : "expected a shorter text");
+            yk__cli_usage(&command, "--%s %s: %s", q->option, value, fault ? fault : "expected a shorter text");
             good = false;
         } else if (value) {
             snprintf(given[i], sizeof given[i], "%s", value);
-            answer_settle(&questions[i], given[i], sizeof given[i]);
+            answer_settle(q, given[i], sizeof given[i]);
             *any = true;
         }
     }
-    if (atof(given[0]) > 1 && !*given[2] && *any) {
-        yk__cli_usage(&command, "--nnodes %s needs --master-addr, where rank 0 listens", given[0]);
-        good = false;
-    }
-    return good;
+    if (!*any)
+        return good;
+    const bool trains = answers_train(given);
+    return answers_launch(cli, given) && trains && good;
+}
+
+/* A number or a truth value stands bare. */
+static bool answer_is_bare(const struct question *q, const char *answer)
+{
+    return !q->arg || q->most > 0 || (question_trains(q) && strspn(answer, "0123456789.") == strlen(answer));
 }
 
 static void file_print(FILE *f, answers given)
@@ -185,9 +264,8 @@ static void file_print(FILE *f, answers given)
         bool begun = false;
         for (int i = 0; i < QUESTIONS; i++)
             if (*given[i] && !strcmp(questions[i].section, s ? "train" : "launch")) {
-                fprintf(f, "%s  %s: %s%s%s\n", begun ? "" : s ? "train:\n" : "launch:\n", questions[i].option, questions[i].most > 0 ? ""
-                        : "'", given[i],
-                        questions[i].most > 0 ? "" : "'");
+                const char *quote = answer_is_bare(&questions[i], given[i]) ? "" : "'";
+                fprintf(f, "%s  %s: %s%s%s\n", begun ? "" : s ? "train:\n" : "launch:\n", questions[i].option, quote, given[i], quote);
                 begun = true;
             }
     }

@@ -21,8 +21,6 @@ static const yk__cli_option options[] = {
     TRAIN_RUN_OPTIONS,
     SHARD_OPTIONS,
     {"threads", "N", NULL, "the CPU's first N cores, instead of --devices", NULL},
-    {"memory-limit", "BYTES", NULL, "of each rank, as 6G or 500M; by rank: 6G,2G. Activations are recomputed to stay below",
-     "YOKE_MEMORY_LIMIT"},
     {"no-compile", NULL, NULL, "compile nothing, also for a device whose compiler alone knows a program's memory", NULL},
     TRAIN_REFUSED_OPTIONS,
     TRAIN_REFUSED("dtypes", "--precision names one format: run it once for each"),
@@ -253,8 +251,6 @@ static int estimate_run(const yk__cli *cli)
                    .local_sgd_steps = (uint32_t)yk__cli_int(cli, "local-sgd-steps", 0, 1 << 30, &bad),
                    .plan_only = true};
     sample s;
-    if (yk__cli_given(cli, "memory-limit"))
-        setenv("YOKE_MEMORY_LIMIT", yk__cli_text(cli, "memory-limit"), 1);
     shard_read(cli, &c, &bad);
     if (bad || !sample_open(&s, cli, &c))
         return YK_EXIT_USAGE;

@@ -3,6 +3,7 @@
  * The command yoke launch: one process per device, as the ranks of one job, on this host or on several. yoke.c calls it by its table of
  * commands. It reads options and settings files, chooses devices, and hands over to core/launch; the exit code is the job's.
  */
+#include "tools/cmd/launch_words.h"
 #include "tools/config/apply.h"
 #include "tools/spell.h"
 
@@ -29,8 +30,9 @@
 
 static const yk__cli_option options[] = {
     {"devices", "SPECS", NULL, "which devices: one rank each; of each host, where there are several", "YOKE_DEVICES"},
-    {"num-processes", "N", NULL, "so many ranks in all, an even part on each host", NULL},
-    {"nproc-per-node", "N", NULL, "so many ranks on each host", NULL},
+    {"num-processes", "N", NULL, "so many ranks in all: those of a list of hosts from the first on, else an even part on each", NULL},
+    {"nproc-per-node", "N|gpu|cpu|auto", NULL,
+     "so many ranks on each host; gpu: one per accelerator, cpu: one per core, auto: one per device", NULL},
     {"nnodes", "N", "1", "so many hosts; this command starts those of one, and is given on each, with --node-rank", NULL},
     {"node-rank", "N", "0", "which of these hosts this one is, from 0", NULL},
     {"master-addr", "ADDRESS", NULL, "where rank 0 listens, on host 0", "YOKE_ADDR"},
@@ -38,6 +40,7 @@ static const yk__cli_option options[] = {
     {"precision", "P", NULL, "of the program behind it, where its own options or its yk_config name none", NULL},
     {"hosts", "LIST", NULL, "run on these hosts, by ssh: NAME, NAME:RANKS or NAME:RANKS=SPECS each, with commas between", NULL},
     {"hostfile", "FILE", NULL, "a file with one host of such a list on each line, or 'NAME slots=RANKS'", NULL},
+    {"env", "NAME[=VALUE]", NULL, "give the ranks this variable, on other hosts too; may stand several times", NULL},
     {"ssh", "COMMAND", NULL, "the command that runs another on a host, default: ssh -o BatchMode=yes", "YOKE_SSH"},
     {"max-restarts", "N", "0", "start the job anew when a rank dies or fails, so many times at most", "YOKE_MAX_RESTARTS"},
     {"config-file|default-config-file", "FILE", NULL,
@@ -54,14 +57,14 @@ static const yk__cli_option options[] = {
             "VALUE",
             "the program shards: yoke train --shard params; --fsdp-config FILE reads FSDP's settings"),
     REFUSED("use-deepspeed", NULL, "the program shards: yoke train --shard, or --deepspeed FILE"),
-    REFUSED("zero-stage|deepspeed-config-file|deepspeed-config|deepspeed-hostfile|deepspeed-multinode-launcher|offload-optimizer-device|"
+    REFUSED("zero-stage|deepspeed-config-file|deepspeed-config|deepspeed-multinode-launcher|offload-optimizer-device|"
             "offload-param-device|offload-optimizer-nvme-path|offload-param-nvme-path|zero3-init-flag|zero3-save-16bit-model", "VALUE",
             "the program shards: yoke train --shard and --offload, or --deepspeed FILE; --hostfile names the hosts"),
     REFUSED("gradient-clipping", "R", "the program clips: yoke train --max-grad-norm"),
     REFUSED("gradient-accumulation-steps", "N", "the program accumulates: yoke train --gradient-accumulation-steps"),
-    REFUSED("rdzv-backend|rdzv-endpoint|rdzv-id|rdzv-conf|local-addr", "VALUE",
-            "ranks meet at one address: --hosts, or --nnodes, --node-rank, --master-addr and --master-port"),
-    REFUSED("num-nodes|mpirun-hostfile|mpirun-ccl|launcher|launcher-args|ssh-port", "VALUE",
+    REFUSED("rdzv-conf", "KEY=VALUE,..", "YOKE_JOIN_MS is how long ranks wait for each other at the start"),
+    REFUSED("local-addr", "ADDRESS", "--master-addr is rank 0's address, and other hosts need none"),
+    REFUSED("num-nodes|mpirun-ccl|launcher|launcher-args|ssh-port", "VALUE",
             "--hosts or --hostfile names the hosts, and --ssh the command that reaches them"),
     REFUSED("enable-cpu-affinity|bind-cores-to-rank", NULL, "--devices says which cores a rank has: cpu:0-3, cpu/2"),
     REFUSED("bind-core-list", "LIST", "--devices says which cores a rank has: cpu:0-3, cpu/2"),
@@ -78,7 +81,7 @@ static const yk__cli_option options[] = {
     REFUSED("debug", NULL, "YOKE_LOG=debug prints more, and ranks' steps are always compared"),
     REFUSED("log-dir|enable-each-rank-log|logs-specs|redirects|tee|local-ranks-filter|role|event-log-handler|numa-binding|"
             "signals-to-handle", "VALUE",
-            "the launcher prints what ranks print and has no setting for it"),
+            "what ranks print goes where the launcher's does: sh -c 'exec PROGRAM >log.$YOKE_RANK' gives each rank a file"),
     REFUSED("fp8-backend|fp8-format|fp8-margin|fp8-interval|fp8-amax-history-len|fp8-amax-compute-algo|fp8-opt-level|"
             "fp8-override-linear-precision", "VALUE", "--precision fp8 has no further settings"),
     REFUSED("fp8-use-autocast-during-eval|fp8-enable-fsdp-float8-all-gather|fp8-pad-inner-dim", NULL,
@@ -94,33 +97,36 @@ static const yk__cli_option options[] = {
     REFUSED("save-pid|no-ssh|no-ssh-check|virtual-local-rank", NULL, "there is nothing like it here"),
     REFUSED("min-elastic-nodes|max-elastic-nodes|venv-script|use-agent-store|duplicate-stdout-filters|duplicate-stderr-filters|"
             "shutdown-timeout", "VALUE", "there is nothing like it here"),
-    REFUSED("allow-run-as-root|oversubscribe", NULL, "ranks share what --devices names; mpirun -np 2 PROGRAM works too"),
-    REFUSED("bind-to|map-by|mca|ntasks|ntasks-per-node|gpus-per-node|gpus|cpus-per-task|partition|time|gres|mem|job-name", "VALUE",
-            "an option of mpirun or srun, which start ranks by themselves: srun -n 2 PROGRAM, mpirun -np 2 PROGRAM"),
+    REFUSED("bind-to|cpu-bind|cpu-set|cpu-list|rankfile|cpus-per-rank|cpus-per-proc|cpus-per-task|binding", "VALUE",
+            "--devices says which cores a rank has: cpu:0-3, cpu/2"),
+    REFUSED("mca|gmca|omca|prtemca|pmixmca", "NAME VALUE",
+            "a setting of Open MPI, which starts no rank here: YOKE_TRANSPORT, YOKE_ADDR and YOKE_PORT say how ranks meet"),
+    REFUSED("genv", "NAME VALUE", "--env NAME=VALUE gives the ranks a variable"),
+    REFUSED("genvlist|envlist|export", "LIST", "--env NAME gives the ranks a variable, each by an --env of its own"),
+    REFUSED("gpus-per-node|gpus-per-task|gpus|gres", "VALUE", "--devices cuda:* has a rank for each card, as --nproc-per-node gpu has"),
+    REFUSED("partition|account|qos|time|mem|mem-per-cpu|job-name|nodelist|constraint", "VALUE",
+            "an option of srun or salloc: allocate by them, and run yoke launch inside: its hosts are the allocation's"),
+    REFUSED("wdir|wd|chdir", "DIR", "ranks start in this folder: cd there before"),
+    REFUSED("timeout", "SECONDS", "timeout SECONDS yoke launch .. ends the job"),
+    REFUSED("prefix|path", "DIR", "yoke and the program have the same path on every host"),
+    REFUSED("tag-output|timestamp-output|label|prepend-rank", NULL,
+            "lines have [RANK] in front where a rank is on another host; elsewhere sh -c 'PROGRAM | sed s/^/$YOKE_RANK:/'"),
+    REFUSED("output-filename|output", "VALUE", "sh -c 'exec PROGRAM >log.$YOKE_RANK' gives each rank a file"),
+    REFUSED("report-bindings|display-map|display-allocation|display-topo", NULL, "--dry-run prints which rank has which device"),
+    REFUSED("display", "VALUE", "--dry-run prints which rank has which device"),
+    REFUSED("pernode", NULL, "--nproc-per-node 1 is the same"),
+    REFUSED("nolocal|novm|do-not-launch|enable-recovery", NULL, "there is nothing like it here"),
     REFUSED("autotuning|force-multi|elastic-training", NULL, "there is nothing like it here"),
 };
 
-/* One rank per device, as without the option. */
-static const char *per_node_map(const char *given, char *space, size_t size)
-{
-    (void)space;
-    (void)size;
-    return strcmp(given, "auto") && strcmp(given, "gpu") ? given : yk__spell_nothing;
-}
-
-/* MIN:MAX of torchrun, if both are equal. */
-static const char *nodes_map(const char *given, char *space, size_t size)
-{
-    const size_t n = strcspn(given, ":");
-    if (!given[n])
-        return given;
-    snprintf(space, size, "%.*s", (int)n, given);
-    return strcmp(space, given + n + 1) ? NULL : space;
-}
-
 static const yk__cli_spelling spellings[] = {
-    {"n|num-procs|np|ranks", "N", "num-processes", NULL, NULL, NULL},
-    {"nproc-per-node", "N", "nproc-per-node", per_node_map, NULL, NULL},
+    {"n|np|num-procs|ranks|ntasks", "N", "num-processes", NULL, NULL, NULL},
+    {"ppn|npernode|perhost|ntasks-per-node|tasks-per-node", "N", "nproc-per-node", NULL, NULL, NULL},
+    {"nodes", "N", "nnodes", NULL, NULL, NULL},
+    {"H|host", "LIST", "hosts", NULL, NULL, NULL},
+    {"f|machinefile|deepspeed-hostfile|mpirun-hostfile", "FILE", "hostfile", NULL, NULL, NULL},
+    {"env", "NAME[=VALUE]", "env", launch_map_variable, "NAME=VALUE, or the NAME of a variable that is set", NULL},
+    {"x", "NAME[=VALUE]", "env", launch_map_variable, "NAME=VALUE, or the NAME of a variable that is set", NULL},
     {"num-machines", "N", "nnodes", NULL, NULL, NULL},
     {"machine-rank", "N", "node-rank", NULL, NULL, NULL},
     {"main-process-ip", "ADDRESS", "master-addr", NULL, NULL, NULL},
@@ -132,7 +138,17 @@ static const yk__cli_spelling spellings[] = {
     {"start-method", "NAME", NULL, NULL, NULL, "each rank is a process of its own"},
     {"quiet|same-network|rdzv-auto-configure", NULL, NULL, NULL, NULL,
      "a line is printed where there is something to say, and hosts find each other by address"},
-    {"nnodes", "N", "nnodes", nodes_map, "a number of hosts: ranks that come and go (MIN:MAX) there are none", NULL},
+    {"nnodes", "N", "nnodes", launch_map_nodes, "a number of hosts: ranks that come and go (MIN:MAX) there are none", NULL},
+    {"map-by|rank-by", "PLACE", NULL, launch_map_slot, "slot: ranks are numbered by host, in the order of the list; --devices names "
+     "their cores", "ranks are numbered by host, in the order of the list"},
+    {"allow-run-as-root", NULL, NULL, NULL, NULL, "any user may start a job"},
+    {"oversubscribe|overcommit", NULL, NULL, NULL, NULL, "ranks may share cores, and a line says which do"},
+    {"genvall", NULL, NULL, NULL, NULL, "ranks of this host have its environment"},
+    {"rdzv-backend", "NAME", NULL, launch_map_rendezvous, "c10d or static: several hosts meet by --nnodes, --node-rank and --master-addr",
+     "ranks of one host meet in its memory, those of several at --master-addr"},
+    {"rdzv-id", "NAME", NULL, NULL, NULL, "each job has a secret of its own"},
+    {"rdzv-endpoint", "HOST[:PORT]", NULL, launch_map_endpoint, "an address of this host: several meet by --nnodes, --node-rank, "
+     "--master-addr HOST and --master-port PORT", "ranks of one host meet in its memory"},
     {"no-local-rank", NULL, NULL, NULL, NULL, "no --local_rank is given to the program"},
     {"m", NULL, "module", NULL, NULL, NULL},
     {"no-python", NULL, NULL, NULL, NULL, "the program is run as it is named"},
@@ -179,10 +195,14 @@ static const yk__cli_command command = {
         "With --hosts the ranks run on several hosts, numbered in the order of the list: --hosts a:2,b:4 or, with devices, --hosts "
         "'a=opencl:0 opencl:1,b:4=cpu/4'. A host without a number of ranks has one per device. ssh has to work without a password, "
         "and yoke, the program and the current folder have the same path on every host; variables whose names begin with YOKE_ are "
-        "passed on. localhost, and this host's own name or address, needs no ssh. In a Slurm allocation of several nodes they are the "
+        "passed on, and those of --env. localhost, and this host's own name or address, needs no ssh. -n beside such a list fills "
+        "it from its first host on, and --nproc-per-node counts the ranks of each. In a Slurm allocation of several nodes they are the "
         "hosts, and srun takes the place of ssh; YOKE_LAUNCHER=none takes this node alone. "
         "The job's secret goes to the hosts over standard input. With ranks on another host each printed line has '[RANK] ' in front. "
         "Rank 0 listens, until all have come, at the address where ssh reached its host, or at YOKE_ADDR and YOKE_PORT.\n"
+        "\n"
+        "Names of other programs may stand behind one dash, as mpirun has them: -np 2, -hostfile FILE. What stands behind the program's "
+        "name is the program's own.\n"
         "\n"
         "Other launchers work too: under mpirun, mpiexec, srun, torchrun, in a Kubernetes indexed job, or started by hand with "
         "YOKE_RANK, YOKE_SIZE, YOKE_ADDR, YOKE_PORT and YOKE_SECRET_FILE, the processes are the ranks of one job; docs/launching.md "
@@ -304,8 +324,17 @@ static yk_status describe_places(const yk__placement *place, uint32_t n, launche
 /* How many ranks there are, and which are this host's. */
 typedef struct parts {
     uint32_t here, first, total, nodes; /* here 0: one per device */
+    uint32_t asked, each;               /* ranks of the job, and of a host, as the options say; 0: they do not */
     const char *devices;                /* NULL: --devices */
 } parts;
+
+/* The nodes of a Slurm allocation of several; how many ranks each has is known where the number of tasks was asked for. */
+static bool is_allocation(void)
+{
+    const char *nodes = yk__variable_text("SLURM_NNODES"), *own = yk__option_text(YK__OPTION_LAUNCHER);
+    return yk__variable_text("SLURM_JOB_ID") && yk__variable_text("SLURM_JOB_NODELIST") && nodes && atoi(nodes) > 1 &&
+           !(own && !strcmp(own, "none"));
+}
 
 /* For several hosts no common setting can be guessed; false after a line that names every missing option. */
 static bool check_nodes(const yk__cli *cli, const parts *p, uint32_t restarts)
@@ -328,33 +357,43 @@ static bool check_nodes(const yk__cli *cli, const parts *p, uint32_t restarts)
     return false;
 }
 
+/* A list has its own number of hosts; those of ranks are matched with it later (yk__hosts_allot). */
+static bool read_listed(const yk__cli *cli, bool slurm)
+{
+    bool bad = false;
+    if (slurm)
+        return true;
+    yk__cli_refuse_idle(cli, "nnodes", "beside --hosts or --hostfile, which name the hosts", &bad);
+    yk__cli_refuse_idle(cli, "node-rank", "beside --hosts or --hostfile, which name the hosts", &bad);
+    return !bad;
+}
+
 /* False after a message. */
 static bool read_parts(const yk__cli *cli, uint32_t restarts, parts *p)
 {
-    static const char *const counts[] = {"num-processes", "nproc-per-node", "nnodes", "node-rank"};
+    const bool named = yk__cli_text(cli, "hosts") || yk__cli_text(cli, "hostfile"), listed = named || is_allocation();
     bool bad = false;
-    const uint32_t total = (uint32_t)yk__cli_int(cli, "num-processes", 1, 1 << 16, &bad);
-    const uint32_t each = (uint32_t)yk__cli_int(cli, "nproc-per-node", 1, 1 << 16, &bad);
-    const uint32_t nodes = (uint32_t)yk__cli_int(cli, "nnodes", 1, 1 << 16, &bad);
-    const uint32_t node = (uint32_t)yk__cli_int(cli, "node-rank", 0, (int64_t)nodes - 1, &bad);
+    p->asked = (uint32_t)yk__cli_int(cli, "num-processes", 1, 1 << 16, &bad);
+    p->nodes = (uint32_t)yk__cli_int(cli, "nnodes", 1, 1 << 16, &bad);
+    const uint32_t node = (uint32_t)yk__cli_int(cli, "node-rank", 0, (int64_t)p->nodes - 1, &bad);
     yk__cli_int(cli, "master-port", 1, 65535, &bad);
-    for (int i = 0; i < 4 && (yk__cli_text(cli, "hosts") || yk__cli_text(cli, "hostfile")); i++)
-        yk__cli_refuse_idle(cli, counts[i], "beside --hosts or --hostfile, which say how many ranks each host has", &bad);
-    if (!bad && total && (total % nodes || (each && each * nodes != total))) {
-        yk__cli_usage(&command, each ? "--num-processes %u is of all hosts, and %u of --nproc-per-node %u have another number"
-                                     : "--num-processes %u is of all hosts, and %u hosts have no even part of it",
-                      total, nodes, each);
+    launch_each_read(cli, listed, &p->each, &p->devices, &bad);
+    if (listed)
+        return read_listed(cli, !named) && !bad;
+    if (!bad && p->asked && (p->asked % p->nodes || (p->each && p->each * p->nodes != p->asked))) {
+        yk__cli_usage(&command, p->each ? "--num-processes %u is of all hosts, and %u of --nproc-per-node %u have another number"
+                                        : "--num-processes %u is of all hosts, and %u hosts have no even part of it",
+                      p->asked, p->nodes, p->each);
         bad = true;
     }
     if (bad)
         return false;
-    p->nodes = nodes;
-    p->here = each ? each : total / nodes;
+    p->here = p->each ? p->each : p->asked / p->nodes;
     p->first = node * p->here;
-    p->total = nodes * p->here;
-    if (nodes == 1 && yk__cli_typed(cli, "master-addr") && !yk__cli_text(cli, "hosts") && !yk__cli_text(cli, "hostfile"))
+    p->total = p->nodes * p->here;
+    if (p->nodes == 1 && yk__cli_typed(cli, "master-addr"))
         say_launch("--master-addr changes nothing with one host: its ranks meet in its memory");
-    return nodes == 1 || check_nodes(cli, p, restarts);
+    return p->nodes == 1 || check_nodes(cli, p, restarts);
 }
 
 static void run_places(const yk__cli *cli, const parts *p, const yk__placement *place, uint32_t n, uint32_t restarts, int *code,
@@ -404,14 +443,6 @@ static int launch_here(const yk__cli *cli, const parts *p, uint32_t restarts)
 }
 
 /* ---- Several hosts ----------------------------------------------------------------------------------------------- */
-
-/* The nodes of a Slurm allocation of several; how many ranks each has is known where the number of tasks was asked for. */
-static bool is_allocation(void)
-{
-    const char *nodes = yk__variable_text("SLURM_NNODES"), *own = yk__option_text(YK__OPTION_LAUNCHER);
-    return yk__variable_text("SLURM_JOB_ID") && yk__variable_text("SLURM_JOB_NODELIST") && nodes && atoi(nodes) > 1 &&
-           !(own && !strcmp(own, "none"));
-}
 
 /* *count stays 0 where the job is of this host alone. */
 static yk_status find_hosts(const yk__cli *cli, yk__hosts *hosts, bool *slurm, yk_error *err)
@@ -474,7 +505,7 @@ static int launch_on_hosts(const yk__cli *cli, const yk__hosts *hosts, bool slur
 {
     const char *shell = yk__cli_text(cli, "ssh");
     yk__peer_config config = {.hosts = hosts, .devices = yk__cli_text(cli, "devices"), .slurm = slurm, .argv = cli->positional,
-                              .shell = shell ? shell : yk__option_row_of(YK__OPTION_SSH)->preset,
+                              .variables = launch_variables(), .shell = shell ? shell : yk__option_row_of(YK__OPTION_SSH)->preset,
                               .address = yk__cli_text(cli, "master-addr"), .port = yk__cli_text(cli, "master-port")};
     yk_error err = YK_ERROR_INIT;
     launched job = {0, NULL, NULL};
@@ -592,7 +623,8 @@ int yk__cmd_launch(int argc, char **argv)
     if (yk__launched() && yk__launch_fd() < 0)
         return yk__cli_usage(&command, "this process is a rank of another launcher's job already (yoke info): start the program itself, "
                              "or set YOKE_LAUNCHER=none");
-    if (find_hosts(&cli, &hosts, &slurm, &err) || (!slurm && yk__own_host_mark(&hosts, &err))) {
+    if (find_hosts(&cli, &hosts, &slurm, &err) || yk__hosts_allot(&hosts, part.asked, part.each, &err) ||
+        (!slurm && yk__own_host_mark(&hosts, &err))) {
         yk__hosts_free(&hosts);
         return yk__cli_usage(&command, "%s", err.text);
     }

@@ -17,7 +17,6 @@ static const yk__cli_option options[] = {
     TRAIN_MODEL_OPTIONS,
     TRAIN_RUN_OPTIONS,
     SHARD_OPTIONS,
-    {"memory-limit|limit", "BYTES", NULL, "of each rank, as 6G or 500M; by rank: 6G,2G", "YOKE_MEMORY_LIMIT"},
     {"objective", "time|memory", "time", "the candidate of least time that fits, or of least memory", NULL},
     {"disk", "DIR", NULL, "a folder on a disk: --offload state=nvme:DIR where a candidate does not fit", NULL},
     {"measure", NULL, NULL, "measure the devices again, though their times are in the cache folder", NULL},
@@ -37,8 +36,7 @@ static const yk__cli_command command = {
             "step. The memory is yoke estimate-memory's, to the byte. Candidates that do not fit come last, with the bytes they need.\n"
             "Where one does not fit, the same candidates with --offload state=host follow for devices with memory of their own; with\n"
             "--disk DIR, then those with --offload state=nvme:DIR. If none fits, the exit code is 1.\n"
-            "The last line has the options of the first candidate, for yoke train; under --memory-limit the run needs the same\n"
-            "YOKE_MEMORY_LIMIT.\n"
+            "The last line has the options of the first candidate and the given ones, for yoke train. A shell takes it as it stands.\n"
             "\n"
             "Times come from short measurements of the devices, alone and together, which take seconds. The cache folder keeps them\n"
             "under the devices' names. A disk is measured in half a second, each time. With --device-file the devices are those of a\n"
@@ -62,8 +60,6 @@ static int plan_run(const yk__cli *cli, char *program)
     const int objective = yk__cli_word(cli, "objective", objectives, 2, &bad);
     if (!sample_as_train_right(cli) || bad)
         return YK_EXIT_USAGE;
-    if (yk__cli_given(cli, "memory-limit"))
-        setenv("YOKE_MEMORY_LIMIT", yk__cli_text(cli, "memory-limit"), 1);
     if (search_run(&s, cli, objective == 1, program, &code)) {
         if (yk__cli_on(cli, "json"))
             table_print_json(&s);
@@ -71,7 +67,8 @@ static int plan_run(const yk__cli *cli, char *program)
             table_print(&s);
         code = s.n && s.list[0].fits ? YK_EXIT_OK : YK_EXIT_FAILED;
         if (code)
-            fprintf(stderr, "yoke plan: no candidate fits: give more devices, or a smaller --global-batch\n");
+            yk__cli_usage(&command, "no candidate fits: give more devices%s, or a smaller --global-batch",
+                              yk__cli_typed(cli, "offload") ? "" : ", --disk DIR (the optimizer's state on a disk)");
     }
     search_free(&s);
     return code;

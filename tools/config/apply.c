@@ -63,6 +63,11 @@ static int option_of(const yk__cli_command *c, const char *name, size_t n, bool 
 {
     const int k = yk__cli_find(c, name, n);
     *valued = k >= 0 && yk__cli_takes_value(&c->options[k]);
+    if (k < 0 && n > 1 && name[1] >= '0' && name[1] <= '9') { /* -n2, whose value is in the same word */
+        const int letter = option_of(c, name, 1, valued);
+        *valued = false;
+        return letter;
+    }
     for (size_t i = 0; k < 0 && i < c->n_spellings; i++)
         if (yk__cli_is_named(c->spellings[i].name, name, n)) {
             *valued = c->spellings[i].arg != NULL;
@@ -93,14 +98,16 @@ static void applier_take(applier *a, int argc, char **argv, int *i)
     if (k >= 0)
         a->typed[k] = true;
     a->dry = a->dry || (n == 7 && !strncmp(name, "dry-run", 7)) || (n == 7 && !strncmp(name, "dry_run", 7));
-    if (source >= 0 && (eq || next))
+    if (source >= 0 && (eq || next)) {
         a->given[source] = eq ? eq + 1 : next;
-    else {
-        a->out[a->count++] = argv[*i];
-        if (next)
-            a->out[a->count++] = next;
+        *i += next != NULL;
+        return;
     }
-    *i += next != NULL;
+    const bool own = k >= 0 && yk__cli_find(a->command, name, n) == k;
+    const int values = eq ? 0 : own ? yk__cli_values(&a->command->options[k]) : next != NULL;
+    a->out[a->count++] = argv[*i];
+    for (int v = 0; v < values && *i + 1 < argc; v++)
+        a->out[a->count++] = argv[++*i];
 }
 
 /* The default file; NULL if none. */

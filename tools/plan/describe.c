@@ -115,14 +115,15 @@ static double probe_run(const describe_ask *ask, const char *on, int k, int batc
     return seconds;
 }
 
-/* The update on the host in place of the device's, by the difference of two steps. A device that refuses it has no time of it. */
+/* The update on the host in place of the device's, by the difference of two steps. A device that refuses it has no time of it.
+ * One that takes it has some, even if a busy machine hides the difference. */
 static void measure_offload(const describe_ask *ask, device_row *row, double plain)
 {
     work w;
     yk_error refusal = YK_ERROR_INIT;
     const double s = probe_run(ask, row->name, PROBE_UPDATE, probes[PROBE_UPDATE].batch, "state=host", &w, &refusal);
     if (s > 0)
-        row->offload = fmax(s - plain, 0) / w.trained + row->times.update;
+        row->offload = fmax(fmax(s - plain, 0) / w.trained + row->times.update, 1e-13);
 }
 
 /* A row of the fit: counts of a step in the order of the times. */

@@ -34,7 +34,7 @@ enum { STAGES = sizeof stage_words / sizeof stage_words[0] };
 /* Options that the candidates set, that name the devices, or that are the plan's own. */
 static const char own_options[] = "config-file|deepspeed|fsdp|fsdp-config|sharded-ddp|parallelism-config|accelerator-config|dry-run|plan|"
                                   "device-file|json|objective|measure|memory-limit|shard|gradient-checkpointing|global-batch|"
-                                  "gradient-accumulation-steps|devices|output-dir|disk";
+                                  "per-device-train-batch-size|gradient-accumulation-steps|devices|output-dir|disk";
 static const char on_host[] = "state=host";
 
 /* ---- Candidates --------------------------------------------------------------------------------------------------- */
@@ -114,6 +114,12 @@ static const char *planning_devices(const search *s)
     return given && *given ? given : "cpu";
 }
 
+/* The word of --shard: the user's own one may say more than its stage (hybrid_shard). */
+static const char *candidate_shard(const search *s, const candidate *c)
+{
+    return yk__cli_typed(s->cli, "shard") ? yk__cli_text(s->cli, "shard") : c->shard;
+}
+
 static json_t *candidate_run(const search *s, const candidate *c, yk_error *err)
 {
     static char names[YK_CLI_OPTIONS][48];
@@ -126,8 +132,8 @@ static json_t *candidate_run(const search *s, const candidate *c, yk_error *err)
     argv[n++] = s->program;
     argv[n++] = child_word("estimate-memory");
     n += user_arguments(s->cli, argv + n, names);
-    const char *const words[] = {"--json", "--no-compile", "--config-file", "none", "--devices", planning_devices(s), "--shard", c->shard,
-                                 "--global-batch", batch, "--gradient-accumulation-steps", micros};
+    const char *const words[] = {"--json", "--no-compile", "--config-file", "none", "--devices", planning_devices(s), "--shard",
+                                 candidate_shard(s, c), "--global-batch", batch, "--gradient-accumulation-steps", micros};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         argv[n++] = child_word(words[i]);
     if (c->recomputes)
@@ -500,13 +506,44 @@ void search_free(search *s)
 
 void search_options(const search *s, const candidate *c, char *text, size_t size)
 {
-    size_t n = (size_t)snprintf(text, size, "--shard %s", c->shard);
+    size_t n = (size_t)snprintf(text, size, "--shard %s", candidate_shard(s, c));
     if (c->offload)
         n += (size_t)snprintf(text + n, size - n, " --offload %s", c->offload);
-    if (c->recomputes && !yk__cli_typed(s->cli, "gradient-checkpointing"))
+    if (c->recomputes)
         n += (size_t)snprintf(text + n, size - n, " --gradient-checkpointing");
     snprintf(text + n, size - n, " --global-batch %llu --gradient-accumulation-steps %llu", (unsigned long long)c->batch,
              (unsigned long long)c->micros);
+}
+
+/* In quotes where a shell would read more than the word. */
+static void word_print(const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=,+@%";
+    if (*word && strspn(word, plain) == strlen(word)) {
+        printf(" %s", word);
+        return;
+    }
+    printf(" '");
+    for (; *word; word++)
+        printf(*word == '\'' ? "'\\''" : "%c", *word);
+    printf("'");
+}
+
+void search_print(const search *s, const candidate *c)
+{
+    static const char *const of_run[] = {"devices", "memory-limit", "output-dir"}; /* not for a child that plans */
+    static char names[YK_CLI_OPTIONS][48];
+    char *given[MOST_ARGS], text[OPTIONS_MOST];
+    const int n = user_arguments(s->cli, given, names);
+    search_options(s, c, text, sizeof text);
+    printf("%s", text);
+    for (int i = 0; i < n; i++)
+        word_print(given[i]);
+    for (size_t i = 0; i < sizeof of_run / sizeof of_run[0]; i++)
+        if (yk__cli_typed(s->cli, of_run[i])) {
+            printf(" --%s", of_run[i]);
+            word_print(yk__cli_text(s->cli, of_run[i]));
+        }
 }
 
 /* ---- yoke train --plan auto --------------------------------------------------------------------------------------- */

@@ -51,6 +51,8 @@ void search_free(search *s);
 enum { OPTIONS_MOST = 2304 }; /* bytes of the options in text, with a folder of 2,048 */
 /* The options of a candidate behind the user's own ones, in text. */
 void search_options(const search *s, const candidate *c, char *text, size_t size);
+/* Prints them and the user's own ones, as words of a shell: the options of yoke train that the plan is for. */
+void search_print(const search *s, const candidate *c);
 
 /* argv with the options of the best candidate behind it, and --plan MS in place of --plan auto; *argc is updated. The devices, memory
  * limits and data are cli's. The caller frees it. NULL after a message, with the exit code in *code. */

@@ -83,7 +83,6 @@ static void print_disk(const search *s, const candidate *c)
 
 void table_print(const search *s)
 {
-    char text[OPTIONS_MOST];
     printf(" #  --shard    %srecompute   rows micros       step        rank      shared on the wire\n",
            table_offloads(s) ? "--offload  " : "");
     for (uint32_t i = 0; i < s->n; i++)
@@ -92,8 +91,9 @@ void table_print(const search *s)
         return;
     print_bounds(s, &s->list[0]);
     print_disk(s, &s->list[0]);
-    search_options(s, &s->list[0], text, sizeof text);
-    printf("use: %s\n", text);
+    printf("use: ");
+    search_print(s, &s->list[0]);
+    printf("\n");
 }
 
 static void print_json_ranks(const search *s, const candidate *c)

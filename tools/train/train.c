@@ -334,13 +334,14 @@ static void read_split(const yk__cli *cli, bool *bad)
 }
 
 /* Into the variable, from which all that makes buckets reads it. */
-static void read_buckets(const yk__cli *cli, bool *bad)
+/* An option whose variable the core reads, also in the ranks. */
+static void read_variable(const yk__cli *cli, const char *name, yk__option option, bool *bad)
 {
     yk_error err = YK_ERROR_INIT;
-    if (!yk__cli_typed(cli, "bucket-bytes"))
+    if (!yk__cli_typed(cli, name))
         return;
-    setenv("YOKE_BUCKET_BYTES", yk__cli_text(cli, "bucket-bytes"), 1);
-    if (!yk__option_check(YK__OPTION_BUCKET_BYTES, &err))
+    setenv(yk__option_row_of(option)->name, yk__cli_text(cli, name), 1);
+    if (!yk__option_check(option, &err))
         return;
     yk__cli_usage(cli->command, "%s", err.text);
     *bad = true;
@@ -363,7 +364,8 @@ bool train_config(const yk__cli *cli, yk_config *config)
     yk__cli_int(cli, "max-length", 1, 1 << 20, &bad); /* used later; a bad number is reported before devices are opened */
     yk__cli_int(cli, "seq-len", 1, 1 << 20, &bad);
     yk__cli_int(cli, "per-device-eval-batch-size", 1, 1 << 20, &bad);
-    read_buckets(cli, &bad);
+    read_variable(cli, "bucket-bytes", YK__OPTION_BUCKET_BYTES, &bad);
+    read_variable(cli, "memory-limit", YK__OPTION_MEMORY_LIMIT, &bad);
     read_masking(cli, &bad);
     read_split(cli, &bad);
     refuse_pair(cli, &bad);

@@ -20,6 +20,8 @@
         {"global-batch", "N", NULL, "rows of a micro batch over all ranks, instead", NULL}, \
         {"gradient-accumulation-steps", "N", "1", "micro batches per optimizer step", "ACCELERATE_GRADIENT_ACCUMULATION_STEPS"}, \
         {"bucket-bytes", "BYTES", NULL, "gradients exchanged at a time, as 16M", "YOKE_BUCKET_BYTES"}, \
+        {"memory-limit|limit", "BYTES", NULL, \
+         "of each rank, as 6G or 500M; by rank: 6G,2G. Activations are computed again to stay below", "YOKE_MEMORY_LIMIT"}, \
         {"local-sgd-steps", "N", "0", "ranks step by themselves and average after every N steps (LocalSGD); 0: they step together", NULL}, \
         {"average", "RULE", "micro", "micro: mean of the micro batches' means; items: of all labels; rows: of all rows", NULL}, \
         {"learning-rate", "R", "5e-5", "peak learning rate", NULL}, \

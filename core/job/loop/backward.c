@@ -58,7 +58,8 @@ void yk_backward(yk_t loss)
         return;
     }
     if (job->step.loss != YK_NONE) {
-        yk__job_failf(job, YK_E_ARG, "yk_backward: once per micro batch; add the losses up and call it on their sum");
+        yk__job_failf(job, YK_E_ARG, "yk_backward: a second time before yk_step: call yk_step(optimizer) after each, and of a micro batch "
+                      "with several losses add them up and call it on their sum");
         return;
     }
     job->step.loss = v;

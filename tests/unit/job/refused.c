@@ -409,9 +409,23 @@ START_TEST(a_batch_norm_of_one_value)
 }
 END_TEST
 
+START_TEST(a_second_loss_before_a_step)
+{
+    yk_job *job = yk_open(&(yk_config){.devices = "cpu", .quiet = true});
+    yk_t w = yk_param(job, "w", 1, (int64_t[]){2}, (yk_init){YK_INIT_ZEROS, 0, 0});
+    yk_sgd(job, NULL);
+    yk_backward(yk_sum(yk_mul(w, w), 1, false));
+    ck_assert_msg(yk_ok(job), "%s", yk_error_text(job));
+    yk_backward(yk_sum(w, 1, false));
+    ck_assert_msg(strstr(yk_error_text(job), "before yk_step: call yk_step(optimizer) after each") != NULL, "%s", yk_error_text(job));
+    ck_assert_int_eq(yk_close(job), 2);
+}
+END_TEST
+
 int main(void)
 {
     TCase *t = tcase_create("refused");
+    tcase_add_test(t, a_second_loss_before_a_step);
     tcase_add_test(t, stages_are_read_as_on_the_command_line);
     tcase_add_test(t, a_struct_without_later_members_is_read_to_its_end);
     tcase_add_test(t, a_shorter_struct_is_filled_to_its_end);

@@ -130,6 +130,32 @@ START_TEST(allocations_that_are_none_are_refused)
 }
 END_TEST
 
+START_TEST(ranks_asked_for_fill_a_list)
+{
+    static const struct {
+        const char *list;
+        uint32_t total, each;
+        const char *expected; /* begins with '!': a part of the error */
+    } cases[] = {
+        {"a:2,b:4", 0, 0, "a:2=-;b:4=-"},       {"a:2,b:4,c:1", 3, 0, "a:2=-;b:1=-"},   {"a:2,b:4", 2, 0, "a:2=-"},
+        {"a,b=cpu:0", 4, 0, "a:2=-;b:2=cpu:0"}, {"a:2,b:4", 0, 2, "a:2=-;b:2=-"},       {"a,b", 6, 3, "a:3=-;b:3=-"},
+        {"a:2,b:4", 7, 0, "!room for 6 ranks"}, {"a,b", 3, 0, "!no even part"},         {"a:2,b", 2, 0, "!of 2 hosts 1 have a number"},
+        {"a:2,b:4", 0, 3, "!host 'a' has 2"},   {"a,b", 3, 2, "!have another number"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        yk_error err = YK_ERROR_INIT;
+        yk__hosts hosts;
+        ck_assert_int_eq(yk__hosts_parse(cases[i].list, &hosts, &err), YK_OK);
+        yk__hosts_allot(&hosts, cases[i].total, cases[i].each, &err);
+        if (*cases[i].expected == '!')
+            ck_assert_msg(err.status == YK_E_ARG && strstr(err.text, cases[i].expected + 1), "%s: %s", cases[i].list, err.text);
+        else
+            assert_hosts(&hosts, &err, cases[i].expected);
+        yk__hosts_free(&hosts);
+    }
+}
+END_TEST
+
 static int run_suite_hosts_lists(void)
 {
     TCase *t = tcase_create("lists");
@@ -138,6 +164,7 @@ static int run_suite_hosts_lists(void)
     tcase_add_test(t, files_have_a_host_a_line);
     tcase_add_test(t, allocations_of_slurm_are_written_out);
     tcase_add_test(t, allocations_that_are_none_are_refused);
+    tcase_add_test(t, ranks_asked_for_fill_a_list);
     return suite_run("host lists", t);
 }
 
