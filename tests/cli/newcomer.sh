@@ -56,6 +56,48 @@ words() {
         says "--learning-rte: did you mean --learning-rate?" train --learning_rte 3
 }
 ok "an option with the same words" words
+near() { # near COMMAND, on standard input OPTION MEANT: one command line has them all, and each its line
+    cat >table
+    # shellcheck disable=SC2046
+    "$yoke" "$1" $(sed 's/ .*/ 1/' table) >said 2>&1
+    [ $? = 2 ] || { cat said; return 1; }
+    while read -r option meant; do
+        grep -qF -e "unknown option $option: $meant" said || { echo "$1: no line: $option: $meant"; cat said; return 1; }
+    done <table
+}
+sounds() { # dashes and underscores are no letters, nor is the s of plurals, and other programs' names count
+    near train <<'T' && near predict <<'T' && near eval <<'T' && near launch <<'T' || return 1
+--outdir did you mean --out-dir, here --output-dir?
+--epoch did you mean --epochs, here --num-train-epochs?
+--batchsize did you mean --batch-size, here --per-device-train-batch-size?
+--trainfile did you mean --train-file, here --data?
+--train-files did you mean --train-file, here --data?
+--trainfle did you mean --train-file, here --data?
+--maxseqlen did you mean --max-seq-len, here --max-length?
+--WeightDecay did you mean --weight-decay?
+--pushtohub as of --push-to-hub, nothing is uploaded
+--nproc-per-nodes as of --nproc-per-node, --devices names the devices
+--numworkers did you mean --num-workers?
+--log-file did you mean --log?
+--data-folder did you mean --data?
+--lossfunc no option is called nearly so
+T
+--nproc-per-node did you mean --devices?
+--batchsize did you mean --batch-size, here --per-device-eval-batch-size?
+--outputfile did you mean --output-file, here --output?
+T
+--num-processes did you mean --devices?
+--out-file no option is called nearly so
+T
+--nprocpernode did you mean --nproc-per-node?
+--host-files did you mean --hostfile?
+T
+    says "--metrics precision: expected names out of loss, accuracy, f1, f1_macro, perplexity, mse, pearson, or all (f1 is made of" \
+        train --metrics precision,acuracy,bleu --metric_for_best_model eval_mcc --load_best_model_at_end &&
+        grep -qF "(did you mean accuracy?)" said && grep -qF "(no text is generated)" said &&
+        grep -qF -e "--metric-for-best-model eval_mcc: expected loss, " said && ! grep -q "did you mean pearson" said
+}
+ok "a name that sounds like one, and a metric that is not computed" sounds
 short() { # each has its fate, in one message
     says "-bs: did you mean --per-device-train-batch-size?" train --mpi -bs 8 -e 3 -m m -d d -v -q -b8 -t t -k \
         --help_all --version --precision x || return 1

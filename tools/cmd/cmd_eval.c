@@ -18,7 +18,7 @@ static const yk__cli_option options[] = {
     {"max-eval-samples", "N", NULL, "evaluate on the first N rows", NULL},
 };
 
-static const yk__cli_spelling spellings[] = {TRAIN_SPELLINGS};
+static const yk__cli_spelling spellings[] = {TRAIN_SPELLINGS, USE_SPELLINGS};
 
 static const yk__cli_command command = {
     .name = "eval",

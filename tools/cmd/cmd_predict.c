@@ -19,7 +19,7 @@ static const yk__cli_option options[] = {
     {"max-eval-samples", "N", NULL, "the first N rows", NULL},
 };
 
-static const yk__cli_spelling spellings[] = {TRAIN_SPELLINGS};
+static const yk__cli_spelling spellings[] = {TRAIN_SPELLINGS, USE_SPELLINGS, PREDICT_SPELLINGS};
 
 static const yk__cli_command command = {
     .name = "predict",
