@@ -98,6 +98,21 @@ T
         grep -qF -e "--metric-for-best-model eval_mcc: expected loss, " said && ! grep -q "did you mean pearson" said
 }
 ok "a name that sounds like one, and a metric that is not computed" sounds
+pairs() { # a row of two texts
+    printf 'a,b,label\nx,y,0\nv,w,1\n' >pair.csv && printf 'premise,hypothesis,label\nx,y,0\nv,w,1\n' >mnli.csv || return 1
+    printf '{"sentence1":"x","sentence2":"y","label":0}\n' >pair.jsonl
+    bert="train --model bert --tokenizer bytes --max-steps 1 --output-dir x"
+    one="a row has one text, which --data csv:FILE,text=COLUMN names: choose a column, or join both in the file"
+    here="a row has one text here, which text=COLUMN names: choose a column, or join both in the file"
+    # shellcheck disable=SC2086
+    says "--sentence1_key: $one" $bert --sentence1_key a --sentence2_key b --task_name mrpc && grep -qF -e "--sentence2_key: $one" said &&
+        grep -qF -e "--task_name: nothing is downloaded, and a row has one text: " said && says "--sentence1_key: $one" \
+        predict --sentence1_key a && says "--task_name: nothing is downloaded" eval --task_name mnli &&
+        says "no column 'a+b' in the header (it has 'a', 'b', 'label'): $here" $bert --data csv:pair.csv,text=a+b &&
+        says "unknown key 'text_pair': $here" $bert --data csv:pair.csv,text=a,text_pair=b &&
+        says "pairs of texts; $here" $bert --data mnli.csv && says "pairs of texts; $here" $bert --data pair.jsonl
+}
+ok "pairs of texts" pairs
 short() { # each has its fate, in one message
     says "-bs: did you mean --per-device-train-batch-size?" train --mpi -bs 8 -e 3 -m m -d d -v -q -b8 -t t -k \
         --help_all --version --precision x || return 1

@@ -9,6 +9,7 @@
 
 #include "tools/eval/predict.h"
 #include "tools/config/apply.h"
+#include "tools/train/refused.h"
 #include "tools/train/spellings.h"
 #include "tools/train/train.h"
 
@@ -17,6 +18,7 @@ static const yk__cli_option options[] = {
     CONFIG_FILE_OPTIONS,
     {"output", "FILE", NULL, "where the lines go (default: standard output)", NULL},
     {"max-eval-samples", "N", NULL, "the first N rows", NULL},
+    DATA_REFUSED_OPTIONS,
 };
 
 static const yk__cli_spelling spellings[] = {TRAIN_SPELLINGS, USE_SPELLINGS, PREDICT_SPELLINGS};
