@@ -371,7 +371,8 @@ static double run_speed(const train_run *r)
 static void print_final(const train_run *r, FILE *f, uint64_t hash, double seconds, const double *peak)
 {
     yk_memory memory;
-    fprintf(f, "{\"final\": true, \"step\": %llu, ", (unsigned long long)r->steps);
+    fprintf(f, "{\"final\": true, \"step\": %llu, \"steps\": %llu, ", (unsigned long long)r->steps,
+            (unsigned long long)(r->steps - r->first));
     metric_print_json(f, &r->result, r->metrics);
     yk_memory_get(r->job, &memory);
     fprintf(f, ", \"peak_bytes\": %llu, \"host_bytes\": %llu, \"disk_bytes\": %llu, \"param_hash\": \"%016llx\", \"seconds\": %.6g, "
@@ -395,8 +396,13 @@ static void print_metrics(const train_run *r)
 
 static void print_report(const train_run *r, uint64_t hash, double seconds)
 {
+    const unsigned long long first = r->first, steps = r->steps;
     print_metrics(r);
-    printf("%llu steps in %.1f s; training ran at %.0f samples/s\n", (unsigned long long)r->steps, seconds, run_speed(r));
+    printf("%llu step%s", steps - first, steps - first == 1 ? "" : "s");
+    if (first && first < steps)
+        printf(" (%llu to %llu)", first + 1, steps);
+    printf(" in %.1f s", seconds);
+    printf(steps > first ? "; training ran at %.0f samples/s\n" : "\n", run_speed(r));
     for (uint32_t i = 0; i < yk_world_size(r->job); i++)
         printf("  rank %u  %-28s share %5.1f %%\n", i, yk_device_name(r->job, i), 100 * yk_share(r->job, i));
     printf("parameters %016llx%s\nsaved in %s\n", (unsigned long long)hash,

@@ -492,8 +492,9 @@ yk_model *train_model(const yk__cli *cli, yk_job *job, const yk_data *data)
         yk_fail(job, YK_E_ARG, "neither --model NAME nor --from DIR is given: there is nothing to work with");
         return NULL;
     }
-    const char *new_head = yk__cli_on(cli, "new-head") ? "new_head=yes," : "";
-    const int n = snprintf(config, sizeof config, "%s%s", new_head, given ? given : "");
+    const bool resumes = !strcmp(cli->command->name, "train") && (yk__cli_text(cli, "resume-from-checkpoint") || yk_restart_count());
+    const int n = snprintf(config, sizeof config, "%s%s%s", yk__cli_on(cli, "new-head") ? "new_head=yes," : "",
+                           resumes ? "resumes=yes," : "", given ? given : "");
     if (n >= (int)sizeof config) {
         yk_fail(job, YK_E_ARG, "--model-config has more than 4000 characters");
         return NULL;
