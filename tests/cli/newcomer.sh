@@ -168,4 +168,33 @@ P
         "$yoke" predict --from animals --data idx:pixels,classes=2 >rows && [ "$(wc -l <rows)" = 8 ]
 }
 ok "a folder of pictures, by the program of docs/data.md" pictures
+rounds() { # what is wrong is said at once; an argument without an option is told its option
+    printf 'text,label\na,0\nb,1\n' >rows.csv && printf 'some words\nand more\n' >new.txt || return 1
+    says "--data: rosw.csv: cannot be opened: No such file or directory (this folder has no rosw.csv: did you mean rows.csv?)" train \
+        --model bert --data rosw.csv --metrics acuracy,bleu --learning_rate abc --report_to wandb --eval-rows none --from ./away ||
+        return 1
+    for fate in "--metrics acuracy: " "--metrics bleu: " "--learning-rate abc: " "--report-to wandb: " "--eval-rows: none: cannot be" \
+        "--from: ./away: cannot be opened" "--output-dir is missing"; do
+        grep -qF -e "$fate" said || { echo "no line: $fate"; return 1; }
+    done
+    mkdir -p model && printf '{}' >model/config.json && says '"model": a model'"'"'s folder stands behind --from' predict model new.txt &&
+        grep -qF '"new.txt": a file of data stands behind --data' said && says '"odd"; usage: yoke eval' eval odd
+}
+ok "all errors of a command line in one message" rounds
+told() { # a text's end that does not train, checkpoints that are not written, the lines of a text to predict
+    printf 'text,label\na b,0\nb c,1\na b c,0\nb,1\n' >rows.csv && seq 400 >t.txt || return 1
+    small="--tokenizer bytes --max-steps 2 --devices cpu:0 --overwrite-output-dir"
+    # shellcheck disable=SC2086
+    "$yoke" train --model gpt2 --model-config n_layer=1,n_head=2,n_embd=16,n_positions=32 --data text:t.txt --save-steps 9 $small \
+        --output-dir text >said 2>&1 && grep -q "the last tenth of the text evaluates and does not train: --eval-data" said &&
+        grep -q -- "no checkpoint is written but the model at the end: --save-steps 9 is more than the run's 2 steps" said &&
+        says "there is no checkpoint in the output folder text: a run writes some by --save-steps" train --model gpt2 --data text:t.txt \
+            --model-config n_layer=1,n_head=2,n_embd=16,n_positions=32 $small --output-dir text --resume-from-checkpoint last || return 1
+    # shellcheck disable=SC2086
+    "$yoke" train --model bert --data rows.csv --global-batch 2 \
+        --model-config hidden_size=16,num_hidden_layers=1,num_attention_heads=2,intermediate_size=16 $small \
+        --output-dir of_rows >said 2>&1 || { cat said; return 1; }
+    printf 'a b\nc\n' >new.txt && "$yoke" predict --from of_rows --data new.txt --devices cpu:0 >said && [ "$(wc -l <said)" = 2 ]
+}
+ok "defaults of running text and checkpoints, and a text to predict" told
 plan

@@ -98,7 +98,8 @@ ok "a checkpoint to change settings on" mlp "$out/s" --devices cpu:0 --save-step
 unchanged() { # and the last line counts the steps of this run
     changed 0 . >"$out/said" || { cat "$out/said"; return 1; }
     cat "$out/said"
-    ! grep -q "resume:" "$out/err" && grep -q ' after 1 step (14 to 14) in .* samples/s$' "$out/said" &&
+    ! grep -q "resume:" "$out/err" && grep -qx "yoke train: goes on from $out/c/checkpoint-13 (step 13)" "$out/err" &&
+        grep -q ' after 1 step (14 to 14) in .* samples/s$' "$out/said" &&
         changed 0 . --max-steps 13 >"$out/said" && grep -q ' after 0 steps in [0-9.]* s$' "$out/said" &&
         changed 0 . --log "$out/one.log" && grep -q '"final": true, "step": 14, "steps": 1, ' "$out/one.log"
 }

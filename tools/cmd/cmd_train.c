@@ -174,7 +174,7 @@ static bool read_numbers(train_run *r, yk_config *config)
     read_data_options(cli, &bad);
     shard_read(cli, config, &bad);
     r->plan = prediction_read(cli);
-    return !bad && train_reports_read(cli);
+    return train_reports_read(cli) && !bad;
 }
 
 bool train_options_right(const yk__cli *cli)
@@ -319,6 +319,13 @@ static void say_defaults(const train_run *r)
     if (left && !yk__cli_typed(cli, "dataloader-drop-last"))
         fprintf(stderr, "yoke train: each epoch drops its last %llu rows, which fill no batch of %llu; Trainer keeps them: "
                         "--no-dataloader-drop-last\n", (unsigned long long)left, (unsigned long long)r->batch);
+    if (train_cuts_text(cli))
+        fprintf(stderr, "yoke train: the last tenth of the text evaluates and does not train: --eval-data names another text, "
+                        "--eval-split R another part\n");
+    if (r->save_when.strategy == TRAIN_STEPS && r->save_when.interval > r->total)
+        fprintf(stderr, "yoke train: no checkpoint is written but the model at the end: --save-steps %llu is more than the "
+                        "run's %llu steps\n",
+                (unsigned long long)r->save_when.interval, (unsigned long long)r->total);
     if (r->save_when.strategy == TRAIN_NEVER && !yk__cli_typed(cli, "save-strategy"))
         fprintf(stderr, "yoke train: no checkpoints are written but the model at the end; Trainer writes one every 500 steps: "
                         "--save-steps 500\n");

@@ -9,6 +9,7 @@
  */
 #include "tools/train/train.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/absent.h"
 #include "core/base/number.h"
 #include "core/base/option.h"
 #include "core/base/word.h"
@@ -264,6 +266,36 @@ static void refuse_from(const yk__cli *cli, bool *bad)
     }
 }
 
+/* The path of a spec whose kind reads one file, "" otherwise. */
+static void file_of(const char *spec, char *path, size_t size)
+{
+    static const char *const files[] = {"csv", "jsonl", "lines", "text", NULL};
+    path[0] = 0;
+    if (spec && is_of(spec, files))
+        snprintf(path, size, "%.*s", (int)strcspn(strchr(spec, ':') + 1, ","), strchr(spec, ':') + 1);
+}
+
+/* A file that is not there, before devices are opened: so that it is told beside other errors. */
+static void refuse_absent(const yk__cli *cli, bool *bad)
+{
+    static const char *const names[] = {"data", "eval-data", "eval-rows", "from"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *given = yk__cli_text(cli, names[i]);
+        yk_error err = YK_ERROR_INIT;
+        char path[4096];
+        if (i < 2)
+            file_of(given, path, sizeof path);
+        else
+            snprintf(path, sizeof path, "%s", given ? given : "");
+        struct stat st;
+        if (!*path || !stat(path, &st) || errno != ENOENT || (i == 3 && is_hub_name(path))) /* refuse_from has more about a hub's name */
+            continue;
+        yk__fail_open(&err, path, ENOENT);
+        yk__cli_usage(cli->command, "--%s: %s", names[i], err.text);
+        *bad = true;
+    }
+}
+
 /* Refuses "char" for a loaded model: it numbers the characters of the present text, unlike the model's training. */
 static void refuse_char(const yk__cli *cli, bool *bad)
 {
@@ -363,6 +395,7 @@ bool train_config(const yk__cli *cli, yk_config *config)
     read_split(cli, &bad);
     refuse_pair(cli, &bad);
     refuse_from(cli, &bad);
+    refuse_absent(cli, &bad);
     refuse_char(cli, &bad);
     refuse_no_devices(cli, &bad);
     refuse_idle_data_options(cli, &bad);
@@ -466,6 +499,13 @@ yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_
     if (!spec)
         yk_fail(job, YK_E_ARG, "--data is missing: give the data as KIND:PATH");
     return spec ? yk_data_open(job, spec, &c) : NULL;
+}
+
+bool train_cuts_text(const yk__cli *cli)
+{
+    static const char *const running[] = {"text", "tokens", NULL};
+    const char *data = yk__cli_text(cli, "data");
+    return data && is_of(data, running) && !strstr(data, ",split=") && !yk__cli_text(cli, "eval-split") && !text_is_whole(cli);
 }
 
 bool train_has_eval(const yk__cli *cli)
