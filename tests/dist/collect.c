@@ -445,7 +445,7 @@ START_TEST(diverging_ranks_end)
         ranks_start(ranks, unlike[_i], NULL, &code, &err);
         ck_assert_msg(err.status == YK_E_INTERNAL && strstr(err.text, "diverged") && strstr(err.text, "other.c:1"), "%s: %s",
                       unlike[_i], err.text);
-        /* Any two ranks that differ may report first; rank 0 calls at main.c:10, rank 1 ("one") at other.c:11, rank 2 at other.c:12. */
+        /* Any two ranks that differ may report first. test_place names their calls. */
         ck_assert_msg(strstr(err.text, "main.c:10") || (strstr(err.text, "other.c:11") && strstr(err.text, "other.c:12")), "%s: %s",
                       unlike[_i], err.text);
         ck_assert_msg(ranks_now() - begin < 5, "%s: %.1f s", unlike[_i], ranks_now() - begin);
