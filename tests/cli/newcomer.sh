@@ -178,7 +178,9 @@ rounds() { # what is wrong is said at once; an argument without an option is tol
         grep -qF -e "$fate" said || { echo "no line: $fate"; return 1; }
     done
     mkdir -p model && printf '{}' >model/config.json && says '"model": a model'"'"'s folder stands behind --from' predict model new.txt &&
-        grep -qF '"new.txt": a file of data stands behind --data' said && says '"odd"; usage: yoke eval' eval odd
+        grep -qF '"new.txt": a file of data stands behind --data' said && says '"odd"; usage: yoke eval' eval odd &&
+        says "--model model: is a model's folder, which stands behind --from" predict --model model --data new.txt &&
+        says "--text_column: --data names the columns" train --text_column review
 }
 ok "all errors of a command line in one message" rounds
 told() { # a text's end that does not train, checkpoints that are not written, the lines of a text to predict

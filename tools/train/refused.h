@@ -85,7 +85,8 @@
                       "a row has one text, which --data csv:FILE,text=COLUMN names: choose a column, or join both in the file"),     \
         TRAIN_REFUSED("dataset-name|dataset-config-name|dataset|dataset-dir",                                       \
                       "nothing is downloaded: save the data to a file, and name it, --data csv:FILE or jsonl:FILE"),          \
-        TRAIN_REFUSED("text-column-name|text-field|dataset-text-field|label-column-name|text-column-names",                   \
+        TRAIN_REFUSED("text-column|label-column|text-column-name|text-field|dataset-text-field|label-column-name|"        \
+                      "text-column-names",                                                                                 \
                       "--data names the columns: csv:FILE,text=COLUMN,label=COLUMN")
 
 #define TRAIN_REFUSED_OPTIONS                                                                                                 \
@@ -142,7 +143,7 @@
         DATA_REFUSED_OPTIONS,                                                                                                 \
         TRAIN_REFUSED("train-dir|validation-dir|image-column-name|image-processor-name",                                      \
                       "folders of pictures are not read: idx:DIR and cifar10:DIR hold images in one file"),                   \
-        TRAIN_REFUSED("text-column|summary-column|source-prefix|source-lang|target-lang|max-source-length|"                   \
+        TRAIN_REFUSED("summary-column|source-prefix|source-lang|target-lang|max-source-length|"                   \
                       "max-target-length|val-max-target-length|predict-with-generate|num-beams|generation-max-length|"              \
                       "generation-num-beams|sortish-sampler|resize-position-embeddings|lang|forced-bos-token",                \
                       "there is no model that maps one text to another; gpt2 continues a text, bert names its class"),        \

@@ -246,12 +246,19 @@ static bool is_hub_name(const char *path)
     return *path && path != slash && *path != '.' && (!slash || (slash[1] && !strchr(slash + 1, '/')));
 }
 
-/* Refuses a hub's name, which is no folder. From a folder with --model only the weights are read, which leaves text without a tokenizer. */
+/* Refuses a folder for the name of a kind, and a hub's name, which is no folder. From a folder with --model only the weights are read,
+ * which leaves text without a tokenizer. */
 static void refuse_from(const yk__cli *cli, bool *bad)
 {
     static const char *const texts[] = {"csv", "jsonl", "lines", "text", NULL};
     const char *from = yk__cli_text(cli, "from"), *name = yk__cli_text(cli, "model");
     char path[4096];
+    snprintf(path, sizeof path, "%s/config.json", name ? name : "");
+    if (name && is_there(path)) {
+        yk__cli_usage(cli->command, "--model %s: is a model's folder, which stands behind --from: --model names what to make anew", name);
+        *bad = true;
+        return;
+    }
     if (!from)
         return;
     snprintf(path, sizeof path, "%s/config.json", from);
