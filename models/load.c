@@ -97,6 +97,8 @@ static void say_head(const yk_model *m, const char *path, int64_t classes)
     else if (m->own.head_differs && !m->own.new_head)
         model_fail(m->job, YK_E_FORMAT, "%s: its classifier (%sweight, %sbias) is of classes of other names than the data's: --new-head "
                    "(new_head=yes) gives the model a new one for them", path, m->head, m->head);
+    else if (m->own.resumes)
+        return;
     else if (classes)
         yk_warn(m->job, "%s: its classifier (%sweight, %sbias) of %lld classes is not taken: it starts new, of %lld", path, m->head,
                 m->head, (long long)classes, own);
@@ -126,7 +128,7 @@ static bool head_is_new(const yk_model *m, yk_weights *w, const char *path)
         return false;
     if (found) /* otherwise it is new anyway */
         say_head(m, path, classes);
-    else if (m->own.classes)
+    else if (m->own.classes && !m->own.resumes)
         yk_warn(m->job, "%s: its configuration has num_labels %lld, and the data's labels are %lld names: the classifier has %lld "
                 "classes (--model-config num_labels=%lld keeps the first number)", path, (long long)m->own.classes, now, now,
                 (long long)m->own.classes);
@@ -166,7 +168,7 @@ static void say_new(const yk_model *m, const char *path, const char *name)
     if (!may_be_new(name) && !(m->own.new_head && is_of_head(m, name))) {
         other_model(m, path, other);
         model_fail(m->job, YK_E_FORMAT, "%s: no tensor \"%s\", which model %s needs%s", path, name, m->kind->name, other);
-    } else if (!strstr(name, "num_batches"))
+    } else if (!strstr(name, "num_batches") && !m->own.resumes)
         yk_warn(m->job, "%s has no \"%s\": it starts new", path, name);
 }
 
@@ -321,7 +323,7 @@ static void say_left(const yk_model *m, yk_weights *w, const char *path, const b
             snprintf(names + strlen(names), sizeof names - strlen(names), "%s%.*s", left ? ", " : "", NAME_SIZE - 4, name);
         left++;
     }
-    if (left)
+    if (left && !m->own.resumes)
         yk_warn(m->job, "%s: model %s has no place for %u of its tensors: %s%s", path, m->kind->name, left, names,
                 left > NAMED ? ", .." : "");
 }

@@ -36,6 +36,7 @@ typedef struct model_kind {
 typedef struct model_own {
     char *prefix;      /* prefix of its parameters' names in the job, "" for none; files lack it */
     bool new_head;     /* the classifier starts new if the file's has other classes */
+    bool resumes;      /* a checkpoint replaces what the file gives, so that no line tells what the file lacks */
     bool head_differs; /* the file's classes have other names */
     int64_t classes;   /* num_labels of the configuration if the data have another number of names; else 0 */
     bool fewer_layers; /* the caller has set the number of layers, so that the file may have later ones */

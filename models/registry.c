@@ -126,12 +126,16 @@ static char *key_take(char *pairs, const char *key)
     return value;
 }
 
-/* new_head: yes, true, no, false or nothing. */
-static bool read_new_head(yk_job *job, const char *value)
+/* yes, true, no, false or nothing. NULL: out of memory. */
+static bool switch_read(yk_job *job, const char *key, const char *value)
 {
+    if (!value) {
+        model_fail(job, YK_E_MEM, "out of memory for a model's configuration");
+        return false;
+    }
     const bool on = !strcmp(value, "yes") || !strcmp(value, "true");
     if (!on && *value && strcmp(value, "no") != 0 && strcmp(value, "false") != 0)
-        model_fail(job, YK_E_ARG, "new_head=%.40s: expected yes or no", value);
+        model_fail(job, YK_E_ARG, "%s=%.40s: expected yes or no", key, value);
     return on;
 }
 
@@ -156,15 +160,17 @@ static bool sets_layers(const char *pairs)
 /* Fills own, and returns settings of the remaining keys. own->prefix NULL: the job failed. */
 static yk_settings *settings_new(yk_job *job, const char *config, model_own *own)
 {
-    char *rest = strdup(config ? config : ""), *new_head = rest ? key_take(rest, "new_head") : NULL;
+    char *rest = strdup(config ? config : ""), *new_head = rest ? key_take(rest, "new_head") : NULL,
+         *resumes = rest ? key_take(rest, "resumes") : NULL;
     yk_settings *s;
     *own = (model_own){.prefix = rest ? key_take(rest, "prefix") : NULL, .fewer_layers = config && sets_layers(config)};
-    if (!new_head || !own->prefix)
+    if (!own->prefix)
         model_fail(job, YK_E_MEM, "out of memory for a model's configuration");
-    else
-        own->new_head = read_new_head(job, new_head);
+    own->new_head = switch_read(job, "new_head", new_head);
+    own->resumes = switch_read(job, "resumes", resumes);
     s = yk_settings_new(job, rest);
     free(new_head);
+    free(resumes);
     free(rest);
     return s;
 }

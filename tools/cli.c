@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "core/base/number.h"
 #include "core/base/word.h"
@@ -422,11 +423,37 @@ static void take_presets(const yk__cli_command *c, yk__cli *cli)
     }
 }
 
-/* True for a file's name of a kind that --config-file takes. */
-static bool names_settings(const yk__cli_command *c, const char *argument)
+/* The option before which an argument without one belongs, by the file's name; NULL if the command has none such. */
+static const char *option_of(const yk__cli_command *c, const char *argument)
 {
-    const char *dot = strrchr(argument, '.');
-    return dot && yk__cli_find(c, "config-file", 11) >= 0 && (!strcmp(dot, ".yaml") || !strcmp(dot, ".yml") || !strcmp(dot, ".json"));
+    static const struct {
+        const char *ending, *option;
+    } files[] = {{".yaml", "config-file"}, {".yml", "config-file"}, {".json", "config-file"}, {".csv", "data"}, {".tsv", "data"},
+                 {".jsonl", "data"}, {".txt", "data"}};
+    const char *dot = strrchr(argument, '.'), *found = NULL;
+    char path[4096];
+    for (size_t i = 0; dot && i < sizeof files / sizeof files[0]; i++)
+        if (!strcmp(dot, files[i].ending))
+            found = files[i].option;
+    snprintf(path, sizeof path, "%s/config.json", argument);
+    if (!access(path, F_OK))
+        found = "from";
+    return found && yk__cli_find(c, found, strlen(found)) >= 0 ? found : NULL;
+}
+
+/* Each argument that is one too many. */
+static int refuse_positional(const yk__cli_command *c, const yk__cli *cli)
+{
+    for (int i = c->most; i < cli->n_positional; i++) {
+        const char *argument = cli->positional[i], *option = option_of(c, argument);
+        if (option)
+            yk__cli_usage(c, "unexpected argument \"%s\": %s stands behind --%s", argument,
+                          !strcmp(option, "config-file") ? "a file of settings" : !strcmp(option, "data") ? "a file of data"
+                                                                                                        : "a model's folder", option);
+        else
+            yk__cli_usage(c, "unexpected argument \"%s\"; usage: yoke%c%s %s", argument, yk__cli_separator(c), c->name, c->usage);
+    }
+    return YK_EXIT_USAGE;
 }
 
 /* The positional arguments, once all are known. -1: fine. */
@@ -436,11 +463,8 @@ static int check_positional(const yk__cli_command *c, yk__cli *cli)
         return YK_EXIT_USAGE;
     if (cli->n_positional < c->least)
         return yk__cli_usage(c, "an argument is missing; usage: yoke%c%s %s", yk__cli_separator(c), c->name, c->usage);
-    if (c->most >= 0 && cli->n_positional > c->most && names_settings(c, cli->positional[c->most]))
-        return yk__cli_usage(c, "unexpected argument \"%s\": a file of settings stands behind --config-file", cli->positional[c->most]);
     if (c->most >= 0 && cli->n_positional > c->most)
-        return yk__cli_usage(c, "unexpected argument \"%s\"; usage: yoke%c%s %s", cli->positional[c->most], yk__cli_separator(c),
-                             c->name, c->usage);
+        return refuse_positional(c, cli);
     cli->positional[cli->n_positional] = NULL; /* there is room: the list began where the command's name was */
     return -1;
 }

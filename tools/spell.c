@@ -364,7 +364,8 @@ char **yk__spell(const yk__cli_command *command, int *argc, char **argv)
     static char **kept; /* the result, followed by the values */
     const char *rank = getenv("YOKE_RANK");
     size_t bytes = 1;
-    speller s = {.command = command, .lines = is_line_by_line(command, *argc, argv), .speaks = !rank || !strcmp(rank, "0")};
+    const bool lines = !strcmp(command->name, "predict") || is_line_by_line(command, *argc, argv);
+    speller s = {.command = command, .lines = lines, .speaks = !rank || !strcmp(rank, "0")};
     int i = 1;
     for (int k = 0; k < *argc; k++)
         bytes += 2 * strlen(argv[k]) + 128;

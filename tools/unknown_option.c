@@ -5,6 +5,7 @@
  */
 #include "tools/cli.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,61 +37,112 @@ static size_t words_count(const char *name)
 
 /* A name that may have been meant, of an option or of a row of spellings. */
 typedef struct meant {
-    const char *name, *ours; /* ours: NULL if the name is our own; both may end at '|' */
-    size_t distance;            /* words that only one of both names has */
+    const yk__cli_command *command;
+    const char *given;
+    const char *name, *ours; /* NULL before one is found; ours: NULL if the name is our own. Both may end at '|' */
+    size_t distance;         /* words, or letters, that differ */
     int option;              /* its number, or -1 */
 } meant;
 
-/* Takes the name if it is nearer by words: one's words are all among the other's, of which there are more. */
-static void meant_try(meant *m, const char *given, const char *name, const char *ours, int option)
+/* A name as it sounds: its letters and digits in lower case, without the s of plurals. It ends at '|' or 0. */
+static void name_squash(const char *name, char *text, size_t size)
 {
-    const size_t n = words_count(given), own = words_count(name), distance = n > own ? n - own : own - n;
-    if (own && distance < m->distance && (n > own ? words_within(name, given) && own > 1 : words_within(given, name)))
-        *m = (meant){name, ours, distance, option};
-}
-
-static meant meant_by_words(const yk__cli_command *c, const char *given)
-{
-    meant m = {.distance = 4, .option = -1};
-    for (size_t i = 0; i < c->n_options; i++)
-        for (const char *name = yk__cli_is_refused(&c->options[i]) && words_count(given) < 2 ? "" : c->options[i].name; *name;
-             name += strcspn(name, "|"), name += *name == '|')
-            meant_try(&m, given, name, NULL, (int)i);
-    for (size_t i = 0; i < c->n_spellings; i++)
-        for (const char *name = c->spellings[i].ours ? c->spellings[i].name : ""; *name; name += strcspn(name, "|"), name += *name == '|')
-            meant_try(&m, given, name, c->spellings[i].ours, yk__cli_find(c, c->spellings[i].ours, strlen(c->spellings[i].ours)));
-    return m;
-}
-
-/* The nearest of our own names by its letters. */
-static meant meant_by_letters(const yk__cli_command *c, const char *given)
-{
-    static char word[YK_CLI_OPTIONS][64];
-    const char *words[YK_CLI_OPTIONS + 1];
-    size_t count = 0;
-    for (size_t i = 0; i < c->n_options && count < YK_CLI_OPTIONS; i++) {
-        if (yk__cli_is_refused(&c->options[i]))
-            continue;
-        snprintf(word[count], sizeof word[0], "%.*s", (int)strcspn(c->options[i].name, "|"), c->options[i].name);
-        words[count] = word[count];
-        count++;
+    size_t n = 0;
+    for (const char *p = name; *p && *p != '|' && n + 1 < size; p++) {
+        const bool ends = !p[1] || strchr("|-_.", p[1]);
+        if (!strchr("-_.", *p) && !(ends && n > 2 && (*p == 's' || *p == 'S')))
+            text[n++] = (char)tolower((unsigned char)*p);
     }
-    words[count++] = "help";
-    meant m = {.name = yk__nearest_word(given, words, count), .option = -1};
-    if (m.name)
-        m.option = yk__cli_find(c, m.name, strlen(m.name));
+    text[n] = 0;
+}
+
+typedef void (*meant_try)(meant *m, const char *name, const char *ours, int option);
+
+/* Tries each name of the command: first our own with their further spellings, then those of other programs. */
+static meant meant_find(const yk__cli_command *c, const char *given, size_t distance, meant_try take)
+{
+    meant m = {.command = c, .given = given, .distance = distance, .option = -1};
+    for (size_t i = 0; i < c->n_options; i++)
+        for (const char *name = c->options[i].name; *name; name += strcspn(name, "|"), name += *name == '|')
+            take(&m, name, NULL, (int)i);
+    take(&m, "help", NULL, -1);
+    for (size_t i = 0; i < c->n_spellings; i++) {
+        const yk__cli_spelling *row = &c->spellings[i];
+        const int option = row->ours ? yk__cli_find(c, row->ours, strlen(row->ours)) : -1;
+        for (const char *name = row->name; *name; name += strcspn(name, "|"), name += *name == '|')
+            take(&m, name, row->ours, option);
+    }
     return m;
 }
 
-/* Our name in full; one that differs by a letter at its end; else one with the same words; else one with nearly the same letters. */
+static bool is_refused(const meant *m, int option)
+{
+    return option >= 0 && yk__cli_is_refused(&m->command->options[option]);
+}
+
+/* Takes a name of the same letters. */
+static void meant_by_sound(meant *m, const char *name, const char *ours, int option)
+{
+    char asked[64], known[64];
+    name_squash(m->given, asked, sizeof asked);
+    name_squash(name, known, sizeof known);
+    if (!m->name && *asked && !strcmp(asked, known)) {
+        m->name = name;
+        m->ours = ours;
+        m->option = option;
+    }
+}
+
+/* True if the last word only says the kind of a value: output-file of output. */
+static bool is_kind_of(const char *given, const char *name)
+{
+    const size_t n = strcspn(name, "|");
+    return !strncmp(given, name, n) && given[n] == '-' && yk__cli_is_named("file|path|dir|folder|directory|name", given + n + 1,
+                                                                           strlen(given + n + 1));
+}
+
+/* Takes the name if it is nearer by words: one's words are all among the other's, of which there are more. */
+static void meant_by_words(meant *m, const char *name, const char *ours, int option)
+{
+    const size_t n = words_count(m->given), own = words_count(name), distance = n > own ? n - own : own - n;
+    if (distance >= m->distance || (is_refused(m, option) && n < 2) || (!ours && option < 0))
+        return;
+    if (n > own ? words_within(name, m->given) && (own > 1 || is_kind_of(m->given, name)) : words_within(m->given, name)) {
+        m->name = name;
+        m->ours = ours;
+        m->option = option;
+        m->distance = distance;
+    }
+}
+
+/* Takes the name if it is nearer by its letters. Few letters are near to every word, and so are the many names of other programs. */
+static void meant_by_letters(meant *m, const char *name, const char *ours, int option)
+{
+    char asked[64], known[64];
+    name_squash(m->given, asked, sizeof asked);
+    name_squash(name, known, sizeof known);
+    const size_t distance = yk__word_distance(asked, known), n = strlen(asked), most = ours ? n / 4 : n < 4 ? 1 : n / 3 + 1;
+    if (distance > most || distance >= m->distance || is_refused(m, option))
+        return;
+    m->name = name;
+    m->ours = ours;
+    m->option = option;
+    m->distance = distance;
+}
+
+/* Our name in full; one of the same letters; one that differs by a letter at its end; one with the same words; one with nearly the same
+ * letters. */
 static meant meant_by(const yk__cli_command *c, const char *given)
 {
     const size_t n = strlen(given);
     const int k = yk__cli_find(c, given, n);
-    const meant near = meant_by_letters(c, given), words = meant_by_words(c, given);
-    const size_t length = near.name ? strlen(near.name) : 0;
     if (k >= 0)
         return (meant){.name = given, .option = k};
+    const meant same = meant_find(c, given, 1, meant_by_sound);
+    if (same.name)
+        return same;
+    const meant near = meant_find(c, given, SIZE_MAX, meant_by_letters), words = meant_find(c, given, 4, meant_by_words);
+    const size_t length = near.name ? strcspn(near.name, "|") : 0;
     if (near.name && (length == n + 1 || n == length + 1) && !strncmp(given, near.name, n < length ? n : length))
         return near;
     return words.name ? words : near;
@@ -115,7 +167,7 @@ static const struct habit {
     {"d", "data|devices", NULL, false},
     {"l", "learning-rate", NULL, false},
     {"a|ga|gas", "gradient-accumulation-steps", NULL, false},
-    {"g|gpu|gpus", "devices", NULL, false},
+    {"g|gpu|gpus|np|n-gpu|num-gpus|num-processes|nproc-per-node", "devices", NULL, false},
     {"s", "seed", NULL, false},
     {"c|C|cfg|conf|config", "config-file", NULL, false},
     {"f", "config-file", NULL, false},

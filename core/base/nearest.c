@@ -8,8 +8,7 @@
 
 #include <string.h>
 
-/* Levenshtein distance, with strings cut at 63 bytes. */
-static size_t edit_distance(const char *a, const char *b)
+size_t yk__word_distance(const char *a, const char *b)
 {
     size_t row[64], na = strnlen(a, 63), nb = strnlen(b, 63);
     for (size_t j = 0; j <= nb; j++)
@@ -32,7 +31,7 @@ const char *yk__nearest_word(const char *s, const char *const *words, size_t n)
     const char *best = NULL;
     size_t best_d = strlen(s) / 3 + 2;
     for (size_t i = 0; i < n; i++) {
-        size_t d = edit_distance(s, words[i]);
+        size_t d = yk__word_distance(s, words[i]);
         if (d < best_d) {
             best_d = d;
             best = words[i];

@@ -6,6 +6,8 @@
 
 #include <stddef.h>
 
+/* Levenshtein distance, with strings cut at 63 bytes. */
+size_t yk__word_distance(const char *a, const char *b);
 const char *yk__nearest_word(const char *s, const char *const *words, size_t n);
 
 #endif

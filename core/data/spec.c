@@ -14,6 +14,7 @@
 #include "core/base/mem.h"
 #include "core/base/nearest.h"
 #include "core/base/number.h"
+#include "core/read/row_layouts.h"
 
 static yk_status spec_split(yk__spec *spec, yk_error *err)
 {
@@ -80,12 +81,24 @@ static yk_status word_unknown(const yk__spec *spec, const char *what, const char
                     what, word, near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "", all);
 }
 
+/* True for the keys of a kind whose rows have a column of text. */
+static bool takes_text(const char *const *keys, int count)
+{
+    for (int k = 0; k < count; k++)
+        if (!strcmp(keys[k], "text"))
+            return true;
+    return false;
+}
+
 yk_status yk__spec_check(const yk__spec *spec, const char *const *keys, int count, yk_error *err)
 {
     for (int i = 0; i < spec->count; i++) {
         int k = 0;
         while (k < count && strcmp(keys[k], spec->key[i]))
             k++;
+        if (k == count && takes_text(keys, count) && yk__row_pair_advice(spec->key[i]))
+            return yk__fail(err, YK_E_ARG, "data '%s:%.100s': unknown key '%.60s': %s", spec->kind, spec->path, spec->key[i],
+                            yk__row_pair_advice(spec->key[i]));
         if (k == count)
             return word_unknown(spec, "key", spec->key[i], keys, count, err);
     }

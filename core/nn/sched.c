@@ -650,9 +650,30 @@ void yk__sched_metric(yk__sched *sched, double metric)
     }
 }
 
+static bool same_number(double a, double b)
+{
+    return a == b || (isnan(a) && isnan(b));
+}
+
+/* True if rates depend on the planned number of steps: some differ where a run is planned longer. */
+static bool total_counts(const yk__sched *sched)
+{
+    yk__sched longer = *sched;
+    longer.total_steps = 4.0 * sched->total_steps + 2.0 * sched->warmup_steps + 64.0;
+    for (int i = 0; i <= 64; i++) {
+        const uint64_t step = (uint64_t)(longer.total_steps * i / 64.0);
+        double lr, other_lr, momentum, other_momentum;
+        yk__sched_at(sched, step, &lr, &momentum);
+        yk__sched_at(&longer, step, &other_lr, &other_momentum);
+        if (!same_number(lr, other_lr) || !same_number(momentum, other_momentum))
+            return true;
+    }
+    return false;
+}
+
 uint64_t yk__sched_hash(const yk__sched *sched, uint64_t h)
 {
-    const double numbers[3] = {sched->warmup_steps, sched->total_steps, sched->base_lr};
+    const double numbers[3] = {sched->warmup_steps, total_counts(sched) ? sched->total_steps : 0.0, sched->base_lr};
     h = yk__hash_bytes(h, sched->kind->name, strlen(sched->kind->name));
     h = yk__hash_bytes(h, numbers, sizeof numbers);
     for (uint32_t i = 0; i < sched->n_settings; i++) {

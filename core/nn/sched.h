@@ -28,7 +28,7 @@ void yk__sched_at(const yk__sched *sched, uint64_t step, double *lr, double *mom
 /* ReduceLROnPlateau only: takes the metric of an evaluation and adapts its rate. */
 bool yk__sched_wants_metric(const yk__sched *sched);
 void yk__sched_metric(yk__sched *sched, double metric);
-/* Hash of its name and settings, mixed into h. */
+/* Hash of its name, settings and, if the rates depend on it, planned number of steps, mixed into h. */
 uint64_t yk__sched_hash(const yk__sched *sched, uint64_t h);
 /* State of ReduceLROnPlateau for checkpoints: rate, best, bad steps, cooldown left. */
 void yk__sched_state_get(const yk__sched *sched, double state[4]);

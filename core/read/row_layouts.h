@@ -8,7 +8,9 @@
 #include <stddef.h>
 
 /* The nature of a row of `keys` keys without the wanted one, and the remedy: the end of a message, from ": " on. `has` tells whether the
- * row has a key. */
-const char *yk__row_layout_advice(bool (*has)(const void *row, const char *key), const void *row, size_t keys);
+ * row has a key; name: the wanted one. */
+const char *yk__row_layout_advice(bool (*has)(const void *row, const char *key), const void *row, size_t keys, const char *name);
+/* The remedy for a key by which a data spec asks for the second text of a row; NULL for another key. */
+const char *yk__row_pair_advice(const char *key);
 
 #endif

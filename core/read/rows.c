@@ -219,7 +219,7 @@ static yk_status column_find(const struct rows_reader *reader, const yk__csv *cs
     for (int i = 0; i < yk__csv_columns(csv) && n < sizeof names - 60; i++)
         n += (size_t)snprintf(names + n, sizeof names - n, "%s'%.40s'", i ? ", " : "", yk__csv_column(csv, i));
     return yk__fail(err, YK_E_FORMAT, "%s: line 1: no column '%s' in the header (it has %s)%s", reader->path, name, names,
-                    yk__row_layout_advice(csv_has, csv, (size_t)yk__csv_columns(csv)));
+                    yk__row_layout_advice(csv_has, csv, (size_t)yk__csv_columns(csv), name));
 }
 
 static yk_status csv_rows(struct rows_reader *reader, yk__csv *csv, yk_error *err)
@@ -266,7 +266,7 @@ static yk_status key_absent(const struct rows_reader *reader, int64_t line, json
         if (n < sizeof names - 60)
             n += (size_t)snprintf(names + n, sizeof names - n, "%s'%.40s'", n ? ", " : "", key);
     return yk__fail(err, YK_E_FORMAT, "%s: line %" PRId64 ": no key '%s' (it has %s)%s", reader->path, line, name, n ? names : "none",
-                    yk__row_layout_advice(json_has, row, json_object_size(row)));
+                    yk__row_layout_advice(json_has, row, json_object_size(row), name));
 }
 
 static yk_status json_row(struct rows_reader *reader, const yk__jsonl *jsonl, yk_error *err)

@@ -8,6 +8,7 @@
  */
 #include "core/run/engine.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "core/base/mem.h"
@@ -77,6 +78,14 @@ static yk_status engine_drop(yk__engine *e, yk_error *err)
     return err->status;
 }
 
+/* Writes the options that would keep memory free, and that this job does not use, as the queue has them. */
+static void remedies_write(const yk__device *dev, const yk__engine_config *c, uint32_t world, char *text, size_t size)
+{
+    const bool may = !c->inference && !c->local_sgd;
+    const char *place = yk__host_serves(dev) ? ", or --offload state=host" : ", or --offload state=nvme:DIR";
+    snprintf(text, size, "%s%s", may && !c->offloads ? place : "", may && !c->slices && world > 1 ? ", or --shard params" : "");
+}
+
 yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_config *c, yk__engine **out, yk_error *err)
 {
     yk__engine *e;
@@ -88,6 +97,7 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     if (yk__exchange_open(&e->exchange, group, dev->plans_only, c->local_sgd, err) || check_slices(&e->exchange, c, err))
         return engine_drop(e, err);
     e->queue = (yk__queue){.dev = dev, .cancel = yk__exchange_cancel(&e->exchange), .limit = c->memory_limit};
+    remedies_write(dev, c, e->exchange.world, e->queue.remedies, sizeof e->queue.remedies);
     e->params =
         (yk__params){.queue = &e->queue, .updates = &e->queue, .exchange = &e->exchange, .precision = c->precision, .version = 1};
     e->params.rounds8 = c->rounds8;

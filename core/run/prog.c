@@ -143,7 +143,7 @@ static yk_status prog_fill(yk__exec *exec, const yk__plan_request *r, yk__prog *
 {
     size_t n;
     if (yk__plan_new(r, &p->plan, err))
-        return err->status;
+        return yk__queue_advise(exec->queue, err);
     p->settles = !r->gathers;
     n = p->plan->graph.n_slot;
     p->n_slot = (uint32_t)n;

@@ -27,8 +27,8 @@ static yk_status check_limits(const yk__queue *q, uint64_t bytes, yk_error *err)
                         (unsigned long long)bytes, (unsigned long long)caps->max_alloc);
     if (q->limit && q->held + bytes > q->limit)
         return yk__fail(err, YK_E_MEM,
-                        "memory limit: %llu bytes are needed on %s, the limit is %llu; raise it, or take a smaller batch",
-                        (unsigned long long)(q->held + bytes), caps->name, (unsigned long long)q->limit);
+                        "memory limit: %llu bytes are needed on %s, the limit is %llu; raise it, or take a smaller batch%s",
+                        (unsigned long long)(q->held + bytes), caps->name, (unsigned long long)q->limit, q->remedies);
     return YK_OK;
 }
 
@@ -49,14 +49,21 @@ static yk_status tell_first(const yk__queue *q, yk_error *err)
     return err->status;
 }
 
+yk_status yk__queue_advise(const yk__queue *q, yk_error *err)
+{
+    const yk_error said = *err;
+    if (said.status == YK_E_MEM && *q->remedies)
+        yk__fail(err, YK_E_MEM, "%s%s", said.text, q->remedies);
+    return err->status;
+}
+
 /* Adds a remedy behind the device's message. */
 static void advise_limit(const yk__queue *q, yk_error *err)
 {
     const yk_error said = *err;
     if (said.status == YK_E_MEM && !q->limit)
-        yk__fail(err, YK_E_MEM,
-                 "%s; take a smaller batch, or set YOKE_MEMORY_LIMIT below what is free: activations are then computed again, not kept",
-                 said.text);
+        yk__fail(err, YK_E_MEM, "%s; take a smaller batch, or set YOKE_MEMORY_LIMIT below what is free: activations are then computed "
+                 "again, not kept, as with --gradient-checkpointing%s", said.text, q->remedies);
 }
 
 uint64_t yk__queue_most(const yk__queue *q)

@@ -737,7 +737,7 @@ typedef struct yk_model yk_model;
  * config: "key=value,key=value" by Hugging Face's keys, or NULL. data (may be NULL) gives classes, vocabulary and image shape.
  * prefix=P in config, here and below, puts P before each parameter's name in the job, but not in files: for two models of one kind
  * (prefix=teacher.). new_head=yes, for weights from a file: a classifier whose classes differ from the data's, in number or names, starts
- * new. Without it another number of classes is an error. */
+ * new. Without it another number of classes is an error. resumes=yes: yk_load follows, so no line says what such a file lacks. */
 YK_API yk_model *yk_model_new(yk_job *job, const char *name, const char *config, const yk_data *data);
 /* [all] [waits] Architecture and weights from a Hugging Face folder (config.json, model.safetensors or its shards). A head that the file
  * lacks (a classifier on an encoder) starts new, with a message; unused tensors give a message too. Features that Yoke does not compute

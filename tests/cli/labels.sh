@@ -178,7 +178,8 @@ ok "none for the same classes" head_new "$out/all.csv" "its classes are those of
 head_ranks() { # of all ranks alike, and the checkpoint goes on
     head_new "$out/yes.csv" "starts new" "no yes" rest --new-head --devices "cpu:0! cpu:0!" --save-steps 1 &&
         bert train "$out/yes.csv" --from "$out/m" --new-head --max-steps 2 --global-batch 2 --eval-strategy no --output-dir "$out/head" \
-            --resume-from-checkpoint last >"$out/json"
+            --resume-from-checkpoint last >"$out/json" 2>"$out/err" || { cat "$out/err"; return 1; }
+    ! grep "starts new" "$out/err" # the checkpoint brings the classifier
 }
 ok "on two ranks, and gone on with" head_ranks
 ok "more classes as numbers" sh -c 'printf "text,category\na,0\nb,5\n" >"$1"' sh "$out/numbers.csv"

@@ -56,6 +56,63 @@ words() {
         says "--learning-rte: did you mean --learning-rate?" train --learning_rte 3
 }
 ok "an option with the same words" words
+near() { # near COMMAND, on standard input OPTION MEANT: one command line has them all, and each its line
+    cat >table
+    # shellcheck disable=SC2046
+    "$yoke" "$1" $(sed 's/ .*/ 1/' table) >said 2>&1
+    [ $? = 2 ] || { cat said; return 1; }
+    while read -r option meant; do
+        grep -qF -e "unknown option $option: $meant" said || { echo "$1: no line: $option: $meant"; cat said; return 1; }
+    done <table
+}
+sounds() { # dashes and underscores are no letters, nor is the s of plurals, and other programs' names count
+    near train <<'T' && near predict <<'T' && near eval <<'T' && near launch <<'T' || return 1
+--outdir did you mean --out-dir, here --output-dir?
+--epoch did you mean --epochs, here --num-train-epochs?
+--batchsize did you mean --batch-size, here --per-device-train-batch-size?
+--trainfile did you mean --train-file, here --data?
+--train-files did you mean --train-file, here --data?
+--trainfle did you mean --train-file, here --data?
+--maxseqlen did you mean --max-seq-len, here --max-length?
+--WeightDecay did you mean --weight-decay?
+--pushtohub as of --push-to-hub, nothing is uploaded
+--nproc-per-nodes as of --nproc-per-node, --devices names the devices
+--numworkers did you mean --num-workers?
+--log-file did you mean --log?
+--data-folder did you mean --data?
+--lossfunc no option is called nearly so
+T
+--nproc-per-node did you mean --devices?
+--batchsize did you mean --batch-size, here --per-device-eval-batch-size?
+--outputfile did you mean --output-file, here --output?
+T
+--num-processes did you mean --devices?
+--out-file no option is called nearly so
+T
+--nprocpernode did you mean --nproc-per-node?
+--host-files did you mean --hostfile?
+T
+    says "--metrics precision: expected names out of loss, accuracy, f1, f1_macro, perplexity, mse, pearson, or all (f1 is made of" \
+        train --metrics precision,acuracy,bleu --metric_for_best_model eval_mcc --load_best_model_at_end &&
+        grep -qF "(did you mean accuracy?)" said && grep -qF "(no text is generated)" said &&
+        grep -qF -e "--metric-for-best-model eval_mcc: expected loss, " said && ! grep -q "did you mean pearson" said
+}
+ok "a name that sounds like one, and a metric that is not computed" sounds
+pairs() { # a row of two texts
+    printf 'a,b,label\nx,y,0\nv,w,1\n' >pair.csv && printf 'premise,hypothesis,label\nx,y,0\nv,w,1\n' >mnli.csv || return 1
+    printf '{"sentence1":"x","sentence2":"y","label":0}\n' >pair.jsonl
+    bert="train --model bert --tokenizer bytes --max-steps 1 --output-dir x"
+    one="a row has one text, which --data csv:FILE,text=COLUMN names: choose a column, or join both in the file"
+    here="a row has one text here, which text=COLUMN names: choose a column, or join both in the file"
+    # shellcheck disable=SC2086
+    says "--sentence1_key: $one" $bert --sentence1_key a --sentence2_key b --task_name mrpc && grep -qF -e "--sentence2_key: $one" said &&
+        grep -qF -e "--task_name: nothing is downloaded, and a row has one text: " said && says "--sentence1_key: $one" \
+        predict --sentence1_key a && says "--task_name: nothing is downloaded" eval --task_name mnli &&
+        says "no column 'a+b' in the header (it has 'a', 'b', 'label'): $here" $bert --data csv:pair.csv,text=a+b &&
+        says "unknown key 'text_pair': $here" $bert --data csv:pair.csv,text=a,text_pair=b &&
+        says "pairs of texts; $here" $bert --data mnli.csv && says "pairs of texts; $here" $bert --data pair.jsonl
+}
+ok "pairs of texts" pairs
 short() { # each has its fate, in one message
     says "-bs: did you mean --per-device-train-batch-size?" train --mpi -bs 8 -e 3 -m m -d d -v -q -b8 -t t -k \
         --help_all --version --precision x || return 1
@@ -110,4 +167,35 @@ P
         "$yoke" predict --from animals --data idx:pixels,classes=2 >rows && [ "$(wc -l <rows)" = 8 ]
 }
 ok "a folder of pictures, by the program of docs/data.md" pictures
+rounds() { # what is wrong is said at once; an argument without an option is told its option
+    printf 'text,label\na,0\nb,1\n' >rows.csv && printf 'some words\nand more\n' >new.txt || return 1
+    says "--data: rosw.csv: cannot be opened: No such file or directory (this folder has no rosw.csv: did you mean rows.csv?)" train \
+        --model bert --data rosw.csv --metrics acuracy,bleu --learning_rate abc --report_to wandb --eval-rows none --from ./away ||
+        return 1
+    for fate in "--metrics acuracy: " "--metrics bleu: " "--learning-rate abc: " "--report-to wandb: " "--eval-rows: none: cannot be" \
+        "--from: ./away: cannot be opened" "--output-dir is missing"; do
+        grep -qF -e "$fate" said || { echo "no line: $fate"; return 1; }
+    done
+    mkdir -p model && printf '{}' >model/config.json && says '"model": a model'"'"'s folder stands behind --from' predict model new.txt &&
+        grep -qF '"new.txt": a file of data stands behind --data' said && says '"odd"; usage: yoke eval' eval odd &&
+        says "--model model: is a model's folder, which stands behind --from" predict --model model --data new.txt &&
+        says "--text_column: --data names the columns" train --text_column review
+}
+ok "all errors of a command line in one message" rounds
+told() { # a text's end that does not train, checkpoints that are not written, the lines of a text to predict
+    printf 'text,label\na b,0\nb c,1\na b c,0\nb,1\n' >rows.csv && seq 400 >t.txt || return 1
+    small="--tokenizer bytes --max-steps 2 --devices cpu:0 --overwrite-output-dir"
+    # shellcheck disable=SC2086
+    "$yoke" train --model gpt2 --model-config n_layer=1,n_head=2,n_embd=16,n_positions=32 --data text:t.txt --save-steps 9 $small \
+        --output-dir text >said 2>&1 && grep -q "the last tenth of the text evaluates and does not train: --eval-data" said &&
+        grep -q -- "no checkpoint is written but the model at the end: --save-steps 9 is more than the run's 2 steps" said &&
+        says "there is no checkpoint in the output folder text: a run writes some by --save-steps" train --model gpt2 --data text:t.txt \
+            --model-config n_layer=1,n_head=2,n_embd=16,n_positions=32 $small --output-dir text --resume-from-checkpoint last || return 1
+    # shellcheck disable=SC2086
+    "$yoke" train --model bert --data rows.csv --global-batch 2 \
+        --model-config hidden_size=16,num_hidden_layers=1,num_attention_heads=2,intermediate_size=16 $small \
+        --output-dir of_rows >said 2>&1 || { cat said; return 1; }
+    printf 'a b\nc\n' >new.txt && "$yoke" predict --from of_rows --data new.txt --devices cpu:0 >said && [ "$(wc -l <said)" = 2 ]
+}
+ok "defaults of running text and checkpoints, and a text to predict" told
 plan

@@ -68,7 +68,11 @@ assert 0 < json.loads(open(sys.argv[1]).read().splitlines()[-1])["peak_bytes"] <
     # shellcheck disable=SC2086
     YOKE_MEMORY_LIMIT=$limit "$yoke" train $gpt2 $text --devices cpu:0! --global-batch 16 --eval-strategy no --max-steps 2 \
         --output-dir "$out/large" >"$out/said" 2>&1 && return 1
-    grep -q 'smaller batch or raise the limit' "$out/said" || { cat "$out/said"; return 1; }
+    grep -q 'smaller batch or raise the limit, or --offload state=nvme:DIR$' "$out/said" || { cat "$out/said"; return 1; }
+    # shellcheck disable=SC2086
+    YOKE_MEMORY_LIMIT=300K "$yoke" train $gpt2 $text --devices "cpu:0! cpu:0!" --global-batch 2 --max-steps 1 \
+        --offload "state=nvme:$out/nvme" --output-dir "$out/large" >"$out/said" 2>&1 && return 1 # beside what is used already
+    grep 'smaller batch' "$out/said" | grep -q -e ', or --shard params$' || { cat "$out/said"; return 1; }
 }
 ok "the choice trains under a limit where the given batch does not" fits
 

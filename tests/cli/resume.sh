@@ -95,8 +95,13 @@ changed() { # changed CODE PATTERN ARGUMENTS...: resumes the checkpoint of step 
     [ $code = "$want" ] && grep -q -e "$pattern" "$out/err"
 }
 ok "a checkpoint to change settings on" mlp "$out/s" --devices cpu:0 --save-steps 13 --max-steps 14
-unchanged() {
-    changed 0 . && ! grep -q "resume:" "$out/err"
+unchanged() { # and the last line counts the steps of this run
+    changed 0 . >"$out/said" || { cat "$out/said"; return 1; }
+    cat "$out/said"
+    ! grep -q "resume:" "$out/err" && grep -qx "yoke train: goes on from $out/c/checkpoint-13 (step 13)" "$out/err" &&
+        grep -q ' after 1 step (14 to 14) in .* samples/s$' "$out/said" &&
+        changed 0 . --max-steps 13 >"$out/said" && grep -q ' after 0 steps in [0-9.]* s$' "$out/said" &&
+        changed 0 . --log "$out/one.log" && grep -q '"final": true, "step": 14, "steps": 1, ' "$out/one.log"
 }
 ok "the same settings: no word" unchanged
 ok "another beta is told, and rules" changed 0 "the present ones hold: beta1 0.5, not 0.9" --adam-beta1 0.5
@@ -162,7 +167,9 @@ longer() { # longer FIRST ARGUMENTS...: FIRST steps, then 60; an evaluation that
     set -- --devices cpu:0 --lr-scheduler-type constant --warmup-steps 0 --learning-rate 2e-2 --max-eval-samples 60 "$@"
     mlp "$out/once" "$@" --max-steps 60 --log "$out/once.log" &&
         mlp "$out/twice" "$@" --max-steps "$first" --log "$out/twice.log" &&
-        mlp "$out/twice" "$@" --max-steps 60 --log "$out/twice.log" --resume-from-checkpoint last || return 1
+        mlp "$out/twice" "$@" --max-steps 60 --log "$out/twice.log" --resume-from-checkpoint last 2>"$out/err" ||
+        { cat "$out/err"; return 1; }
+    ! grep "made with other settings" "$out/err" || return 1 # none of these schedules knows the end
     python3 - "$out" "$first" <<'P'
 import json, os, sys
 out, first = sys.argv[1], int(sys.argv[2])

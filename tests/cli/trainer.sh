@@ -313,6 +313,7 @@ idle_limit() {
 ok "a limit of no checkpoints is told" idle_limit
 ok "a delay of no evaluations" refuses "--eval-delay has no effect where nothing is evaluated" --eval-strategy no --eval-delay 3
 ok "rows of no evaluation" refuses "--max-eval-samples has no effect where nothing is evaluated" --eval-strategy no --max_eval_samples 9
+: >"$out/rows" && : >"$out/text"
 ok "evaluation rows of images" refuses "--eval-rows has no effect with images" --eval-rows "$out/rows"
 ok "a wrong value is told once, not by each rank" refuses "--learning-rate fast: expected" --devices "cpu:0! cpu:0!" --learning-rate fast
 ok "a contradiction is told once, not by each rank" refuses "--logging-dir has no effect" --devices "cpu:0! cpu:0!" --logging-dir "$out/x"

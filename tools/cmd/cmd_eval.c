@@ -9,6 +9,7 @@
 #include "tools/eval/metrics.h"
 #include "tools/train/train.h"
 #include "tools/config/apply.h"
+#include "tools/train/refused.h"
 #include "tools/train/spellings.h"
 
 static const yk__cli_option options[] = {
@@ -16,9 +17,10 @@ static const yk__cli_option options[] = {
     CONFIG_FILE_OPTIONS,
     METRIC_OPTION,
     {"max-eval-samples", "N", NULL, "evaluate on the first N rows", NULL},
+    DATA_REFUSED_OPTIONS,
 };
 
-static const yk__cli_spelling spellings[] = {TRAIN_SPELLINGS};
+static const yk__cli_spelling spellings[] = {TRAIN_SPELLINGS, USE_SPELLINGS};
 
 static const yk__cli_command command = {
     .name = "eval",

@@ -9,6 +9,7 @@
 
 #include "tools/eval/predict.h"
 #include "tools/config/apply.h"
+#include "tools/train/refused.h"
 #include "tools/train/spellings.h"
 #include "tools/train/train.h"
 
@@ -17,9 +18,10 @@ static const yk__cli_option options[] = {
     CONFIG_FILE_OPTIONS,
     {"output", "FILE", NULL, "where the lines go (default: standard output)", NULL},
     {"max-eval-samples", "N", NULL, "the first N rows", NULL},
+    DATA_REFUSED_OPTIONS,
 };
 
-static const yk__cli_spelling spellings[] = {TRAIN_SPELLINGS};
+static const yk__cli_spelling spellings[] = {TRAIN_SPELLINGS, USE_SPELLINGS, PREDICT_SPELLINGS};
 
 static const yk__cli_command command = {
     .name = "predict",
@@ -28,8 +30,8 @@ static const yk__cli_command command = {
     .text = "Prints a line for each row of the data that yoke eval would evaluate on, in their order, on any number of devices: the\n"
             "row (its line in a csv or jsonl file, else its number from 1), the label and its score (a softmax), between tabs. With\n"
             "--json each line is an object, which has the scores of all classes. For classifiers: of images, and of rows of text,\n"
-            "which need no labels: csv and jsonl without that column, or lines:FILE, a text on each line. Of a regression\n"
-            "(num_labels=1) a line is the row and the number; with --json {\"row\": 2, \"number\": 0.9}.",
+            "which need no labels: csv and jsonl without that column, or lines:FILE, a text on each line, which FILE.txt is too. Of\n"
+            "a regression (num_labels=1) a line is the row and the number; with --json {\"row\": 2, \"number\": 0.9}.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .spellings = spellings,

@@ -173,7 +173,7 @@ static bool read_numbers(train_run *r, yk_config *config)
     read_data_options(cli, &bad);
     shard_read(cli, config, &bad);
     r->plan = prediction_read(cli);
-    return !bad && train_reports_read(cli);
+    return train_reports_read(cli) && !bad;
 }
 
 bool train_options_right(const yk__cli *cli)
@@ -318,6 +318,13 @@ static void say_defaults(const train_run *r)
     if (left && !yk__cli_typed(cli, "dataloader-drop-last"))
         fprintf(stderr, "yoke train: each epoch drops its last %llu rows, which fill no batch of %llu; Trainer keeps them: "
                         "--no-dataloader-drop-last\n", (unsigned long long)left, (unsigned long long)r->batch);
+    if (train_cuts_text(cli))
+        fprintf(stderr, "yoke train: the last tenth of the text evaluates and does not train: --eval-data names another text, "
+                        "--eval-split R another part\n");
+    if (r->save_when.strategy == TRAIN_STEPS && r->save_when.interval > r->total)
+        fprintf(stderr, "yoke train: no checkpoint is written but the model at the end: --save-steps %llu is more than the "
+                        "run's %llu steps\n",
+                (unsigned long long)r->save_when.interval, (unsigned long long)r->total);
     if (r->save_when.strategy == TRAIN_NEVER && !yk__cli_typed(cli, "save-strategy"))
         fprintf(stderr, "yoke train: no checkpoints are written but the model at the end; Trainer writes one every 500 steps: "
                         "--save-steps 500\n");
@@ -370,7 +377,8 @@ static double run_speed(const train_run *r)
 static void print_final(const train_run *r, FILE *f, uint64_t hash, double seconds, const double *peak)
 {
     yk_memory memory;
-    fprintf(f, "{\"final\": true, \"step\": %llu, ", (unsigned long long)r->steps);
+    fprintf(f, "{\"final\": true, \"step\": %llu, \"steps\": %llu, ", (unsigned long long)r->steps,
+            (unsigned long long)(r->steps - r->first));
     metric_print_json(f, &r->result, r->metrics);
     yk_memory_get(r->job, &memory);
     fprintf(f, ", \"peak_bytes\": %llu, \"host_bytes\": %llu, \"disk_bytes\": %llu, \"param_hash\": \"%016llx\", \"seconds\": %.6g, "
@@ -394,8 +402,13 @@ static void print_metrics(const train_run *r)
 
 static void print_report(const train_run *r, uint64_t hash, double seconds)
 {
+    const unsigned long long first = r->first, steps = r->steps;
     print_metrics(r);
-    printf("%llu steps in %.1f s; training ran at %.0f samples/s\n", (unsigned long long)r->steps, seconds, run_speed(r));
+    printf("%llu step%s", steps - first, steps - first == 1 ? "" : "s");
+    if (first && first < steps)
+        printf(" (%llu to %llu)", first + 1, steps);
+    printf(" in %.1f s", seconds);
+    printf(steps > first ? "; training ran at %.0f samples/s\n" : "\n", run_speed(r));
     for (uint32_t i = 0; i < yk_world_size(r->job); i++)
         printf("  rank %u  %-28s share %5.1f %%\n", i, yk_device_name(r->job, i), 100 * yk_share(r->job, i));
     printf("parameters %016llx%s\nsaved in %s\n", (unsigned long long)hash,

@@ -8,6 +8,7 @@
 #include "core/base/word.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,25 +50,50 @@ int metric_find(const char *name)
     return -1;
 }
 
+/* Metrics of other programs, and those that come nearest to them here. */
+static const struct absent_metric {
+    const char *names, *advice;
+} absent_metrics[] = {
+    {"precision|recall|fbeta|f-beta", "f1 is made of precision and recall"},
+    {"f1-micro|micro-f1|balanced-accuracy|top1|top-1|acc@1", "accuracy is the part of the rows that are right"},
+    {"f1-weighted|weighted-f1|macro-f1|mcc|matthews|matthews-correlation|cohen-kappa|auc|roc-auc|pr-auc|average-precision|top5|top-5",
+     "of classes there are accuracy, f1 and f1_macro"},
+    {"mae|rmse|r2|r2-score|spearman|spearmanr|mean-squared-error|mean-absolute-error|explained-variance",
+     "of numbers there are mse and pearson"},
+    {"bleu|sacrebleu|rouge|rougel|meteor|bertscore|wer|cer|exact-match|em", "no text is generated"},
+    {"bits-per-byte|bpb|bpc|nll|cross-entropy", "loss is the mean of the labels' cross entropies, in nats"},
+};
+
+void metric_refuse(const yk__cli *cli, const char *option, const char *given, bool several)
+{
+    const char *name = strncmp(given, "eval_", 5) ? given : given + 5, *near = yk__nearest_word(name, metric_names, METRIC_COUNT);
+    char note[160] = "";
+    if (near)
+        snprintf(note, sizeof note, " (did you mean %s?)", near);
+    for (size_t i = 0; i < sizeof absent_metrics / sizeof absent_metrics[0]; i++)
+        if (yk__cli_is_named(absent_metrics[i].names, name, strlen(name)))
+            snprintf(note, sizeof note, " (%s)", absent_metrics[i].advice);
+    yk__cli_usage(cli->command, "--%s %s: expected %sloss, accuracy, f1, f1_macro, perplexity, mse, pearson%s%s", option, given,
+                  several ? "names out of " : "", several ? ", or all" : "", note);
+}
+
 uint32_t metric_read(const yk__cli *cli, bool *bad)
 {
     const char *s = yk__cli_text(cli, "metrics");
     uint32_t set = 1u << METRIC_LOSS;
-    while (s && *s) {
-        const size_t n = strcspn(s, ",");
+    for (size_t n; s && *s; s += n + (s[n] == ',')) {
         char name[64];
-        int m;
+        n = strcspn(s, ",");
         snprintf(name, sizeof name, "%.*s", (int)n, s);
-        m = metric_find(name);
-        if (m < 0 && yk__word_find("all", name, strlen(name))) {
-            const char *near = yk__nearest_word(name, metric_names, METRIC_COUNT);
-            yk__cli_usage(cli->command, "--metrics %s: expected names out of loss, accuracy, f1, f1_macro, perplexity, mse, pearson, or "
-                          "all%s%s%s", name, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+        const int m = metric_find(name);
+        if (m >= 0)
+            set |= 1u << m;
+        else if (!yk__word_find("all", name, strlen(name)))
+            set |= ((1u << METRIC_COUNT) - 1) & ~(1u << METRIC_F1); /* f1 is of two classes only */
+        else {
+            metric_refuse(cli, "metrics", name, true);
             *bad = true;
-            return set;
         }
-        set |= m < 0 ? ((1u << METRIC_COUNT) - 1) & ~(1u << METRIC_F1) : 1u << m; /* f1 is of two classes only */
-        s += n + (s[n] == ',');
     }
     return set;
 }

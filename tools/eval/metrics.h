@@ -48,7 +48,9 @@ extern const char *const metric_names[METRIC_COUNT];
 bool metric_rises(metric m);
 train_result metric_none(void);
 
-/* The metrics that --metrics names, as a set of bits; loss is always among them. A bad name prints a message and sets *bad. */
+/* Says that --OPTION names no metric, with the nearest one. several: the option takes a list. */
+void metric_refuse(const yk__cli *cli, const char *option, const char *given, bool several);
+/* The metrics that --metrics names, as a set of bits; loss is always among them. Each bad name prints a message and sets *bad. */
 uint32_t metric_read(const yk__cli *cli, bool *bad);
 /* The metrics for labels of this kind, if no option names any or it says all. */
 uint32_t metric_choose(const yk__cli *cli, yk_labels labels, uint32_t wanted);

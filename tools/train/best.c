@@ -25,7 +25,7 @@ train_best train_best_read(const yk__cli *cli, bool keeps, bool *bad)
     b.patience = (uint64_t)yk__cli_int(cli, "early-stopping-patience", 0, 1 << 30, bad);
     b.threshold = yk__cli_real(cli, "early-stopping-threshold", 0, 1e30, bad);
     if (m < 0) {
-        yk__cli_usage(cli->command, "--metric-for-best-model %s: expected loss, accuracy, f1, f1_macro, perplexity, mse or pearson", by);
+        metric_refuse(cli, "metric-for-best-model", by, false);
         *bad = true;
     } else if (!b.save && !b.patience && (by || yk__cli_given(cli, "greater-is-better"))) {
         yk__cli_usage(cli->command, "--%s has no effect without --load-best-model-at-end, --save-strategy best or "

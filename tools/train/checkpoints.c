@@ -307,13 +307,16 @@ static void resume_named(checkpoints *c, yk_job *job, const char *from)
         snprintf(c->from, sizeof c->from, "%s", from);
     else
         find_newest(c, job, false, c->from, sizeof c->from);
-    snprintf(text, sizeof text, "--resume-from-checkpoint %s: there is no checkpoint in the output folder %s", from, c->dir);
+    snprintf(text, sizeof text, "--resume-from-checkpoint %s: there is no checkpoint in the output folder %s: a run writes some by "
+             "--save-steps or --save-strategy epoch", from, c->dir);
     if (yk_ok(job) && !c->from[0])
         yk_fail(job, YK_E_ARG, text);
     if (yk_ok(job) && is_parent(c->from, text, sizeof text))
         yk_fail(job, YK_E_ARG, text);
     if (yk_ok(job))
         yk_load(job, c->from);
+    if (yk_ok(job) && yk_is_main(job))
+        fprintf(stderr, "yoke train: goes on from %s (step %lld)\n", c->from, (long long)checkpoint_step(c));
 }
 
 void checkpoint_resume(checkpoints *c, yk_job *job, const char *from)

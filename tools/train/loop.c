@@ -262,7 +262,7 @@ void train_begin(train_run *r)
     yk_data_tell(r->data, &epoch, &next);
     r->steps = steps_before(r, epoch, next);
     r->evaluated = r->saved = UINT64_MAX;
-    r->bar.first = r->steps;
+    r->first = r->bar.first = r->steps;
 }
 
 void train_loop(train_run *r)

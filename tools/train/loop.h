@@ -36,6 +36,7 @@ typedef struct train_run {
     report_line line;
     const char *out;
     uint64_t steps, total, epochs, per_epoch, batch, accumulate; /* batch: rows of a micro batch over all ranks */
+    uint64_t first; /* steps that a checkpoint had done */
     checkpoints kept;
     int lock; /* lock of the output folder; -1 if not held */
     train_when eval_when, save_when, log_when;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Options of transformers' TrainingArguments that `yoke train` knows but does not support: rows of its table with the reason and the
- * replacement. docs/from-huggingface.md lists them with the supported ones.
+ * replacement. `yoke eval` and `yoke predict` have the rows about data. docs/from-huggingface.md lists them with the supported ones.
  */
 #ifndef YOKE_TOOLS_TRAIN_REFUSED_H
 #define YOKE_TOOLS_TRAIN_REFUSED_H
@@ -76,6 +76,19 @@
         TRAIN_REFUSED("beta|ref-model|reward-model|max-prompt-length|max-completion-length|num-generations|loss-type",       \
                       "there is no training by preferences or rewards: a model learns labels or running text")
 
+/* Data of other programs: train, eval and predict. */
+#define DATA_REFUSED_OPTIONS \
+    TRAIN_REFUSED("task-name",                                                                                            \
+                      "nothing is downloaded, and a row has one text: --data csv:FILE,text=COLUMN,label=COLUMN"), \
+        TRAIN_REFUSED("sentence1-key|sentence2-key|sentence1-column|sentence2-column|sentence1|sentence2|text-pair|text-pair-column|" \
+                      "premise-column|hypothesis-column|sentence-1|sentence-2|text-column-2",                                         \
+                      "a row has one text, which --data csv:FILE,text=COLUMN names: choose a column, or join both in the file"),     \
+        TRAIN_REFUSED("dataset-name|dataset-config-name|dataset|dataset-dir",                                       \
+                      "nothing is downloaded: save the data to a file, and name it, --data csv:FILE or jsonl:FILE"),          \
+        TRAIN_REFUSED("text-column|label-column|text-column-name|text-field|dataset-text-field|label-column-name|"        \
+                      "text-column-names",                                                                                 \
+                      "--data names the columns: csv:FILE,text=COLUMN,label=COLUMN")
+
 #define TRAIN_REFUSED_OPTIONS                                                                                                 \
     TRAIN_REFUSED("fsdp-min-num-params|fsdp-transformer-layer-cls-to-wrap",                                                   \
                       "units are buckets of parameters (YOKE_BUCKET_BYTES): leave it out"),                                   \
@@ -127,11 +140,10 @@
         TRAIN_REFUSED("zero-stage|offload-optimizer-device|offload-param-device|zero3-init-flag|zero3-save-16bit-model|"     \
                       "deepspeed-multinode-launcher",                                                                        \
                       "--shard state, gradients or params is stage 1, 2 or 3; --offload state=host is for the optimizer"),     \
-        TRAIN_REFUSED("task-name|dataset-name|dataset-config-name|dataset|dataset-dir",                                       \
-                      "nothing is downloaded: save the data to a file, and name it, --data csv:FILE or jsonl:FILE"),          \
+        DATA_REFUSED_OPTIONS,                                                                                                 \
         TRAIN_REFUSED("train-dir|validation-dir|image-column-name|image-processor-name",                                      \
                       "folders of pictures are not read: idx:DIR and cifar10:DIR hold images in one file"),                   \
-        TRAIN_REFUSED("text-column|summary-column|source-prefix|source-lang|target-lang|max-source-length|"                   \
+        TRAIN_REFUSED("summary-column|source-prefix|source-lang|target-lang|max-source-length|"                   \
                       "max-target-length|val-max-target-length|predict-with-generate|num-beams|generation-max-length|"              \
                       "generation-num-beams|sortish-sampler|resize-position-embeddings|lang|forced-bos-token",                \
                       "there is no model that maps one text to another; gpt2 continues a text, bert names its class"),        \
@@ -148,8 +160,6 @@
                       "the folder of the tokenizer names its tokens"),                                                        \
         TRAIN_REFUSED("datasets",                                                                                             \
                       "--data names one file: csv:FILE, jsonl:FILE or text:FILE"),                                            \
-        TRAIN_REFUSED("text-column-name|text-field|dataset-text-field|label-column-name|text-column-names",                   \
-                      "--data names the columns: csv:FILE,text=COLUMN,label=COLUMN"),                                         \
         TRAIN_REFUSED("use-peft|use-lora|use-dora|use-rslora|lora-r|lora-rank|lora-alpha|lora-dropout|lora-target-modules|"   \
                       "lora-target|lora-target-linear|lora-model-dir|lora-modules-to-save|lora-task-type|finetuning-type|"   \
                       "adapter|adapters|lora|qlora|peft-type",                                                               \

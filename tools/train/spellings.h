@@ -12,7 +12,7 @@
 
 /* Model and data options: all three commands. */
 #define TRAIN_SPELLINGS                                                                                                          \
-    {"model-name-or-path|model-name|base-model|pretrained-model-name-or-path", "DIR", "from", NULL, NULL, NULL},                 \
+    {"model-name-or-path|model-name|model-path|model-dir|base-model|pretrained-model-name-or-path", "DIR", "from", NULL, NULL, NULL}, \
         {"train-file|dataset-path|train-data|train-dataset|data-path|data-dir", "FILE", "data", yk__spell_data, NULL, NULL}, \
         {"validation-file|test-file|eval-file|dev-file|eval-dataset|valid-file|val-file", "FILE", "eval-data", yk__spell_data, NULL, \
          NULL},                                                                                                              \
@@ -48,6 +48,11 @@
         {"eval-accumulation-steps", "N", NULL, NULL, NULL, "sums alone are kept of an evaluation batch"},                        \
         {"eval-do-concat-batches|eval-use-gather-object|batch-eval-metrics", NULL, NULL, NULL, NULL,                             \
          "sums alone are kept of an evaluation batch"}
+
+/* Options of eval and predict alone. */
+#define USE_SPELLINGS {"batch-size|b", "N", "per-device-eval-batch-size", NULL, NULL, "is rows of each rank"}
+/* Options of predict alone. */
+#define PREDICT_SPELLINGS {"output-file|out-file|predictions-file|o", "FILE", "output", NULL, NULL, NULL}
 
 /* Training options. */
 #define TRAIN_RUN_SPELLINGS                                                                                                      \

@@ -9,6 +9,7 @@
  */
 #include "tools/train/train.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/absent.h"
 #include "core/base/number.h"
 #include "core/base/option.h"
 #include "core/base/word.h"
@@ -249,12 +251,19 @@ static bool is_hub_name(const char *path)
     return *path && path != slash && *path != '.' && (!slash || (slash[1] && !strchr(slash + 1, '/')));
 }
 
-/* Refuses a hub's name, which is no folder. From a folder with --model only the weights are read, which leaves text without a tokenizer. */
+/* Refuses a folder for the name of a kind, and a hub's name, which is no folder. From a folder with --model only the weights are read,
+ * which leaves text without a tokenizer. */
 static void refuse_from(const yk__cli *cli, bool *bad)
 {
     static const char *const texts[] = {"csv", "jsonl", "lines", "text", NULL};
     const char *from = yk__cli_text(cli, "from"), *name = yk__cli_text(cli, "model");
     char path[4096];
+    snprintf(path, sizeof path, "%s/config.json", name ? name : "");
+    if (name && is_there(path)) {
+        yk__cli_usage(cli->command, "--model %s: is a model's folder, which stands behind --from: --model names what to make anew", name);
+        *bad = true;
+        return;
+    }
     if (!from)
         return;
     snprintf(path, sizeof path, "%s/config.json", from);
@@ -265,6 +274,36 @@ static void refuse_from(const yk__cli *cli, bool *bad)
     } else if (name && is_there(path) && is_kind(cli, texts) && !yk__cli_text(cli, "tokenizer")) {
         yk__cli_usage(cli->command, "--from %s beside --model %s gives weights alone, and no tokenizer: leave --model out, for what the "
                       "folder's config.json says, or give --tokenizer", from, name);
+        *bad = true;
+    }
+}
+
+/* The path of a spec whose kind reads one file, "" otherwise. */
+static void file_of(const char *spec, char *path, size_t size)
+{
+    static const char *const files[] = {"csv", "jsonl", "lines", "text", NULL};
+    path[0] = 0;
+    if (spec && is_of(spec, files))
+        snprintf(path, size, "%.*s", (int)strcspn(strchr(spec, ':') + 1, ","), strchr(spec, ':') + 1);
+}
+
+/* A file that is not there, before devices are opened: so that it is told beside other errors. */
+static void refuse_absent(const yk__cli *cli, bool *bad)
+{
+    static const char *const names[] = {"data", "eval-data", "eval-rows", "from"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *given = yk__cli_text(cli, names[i]);
+        yk_error err = YK_ERROR_INIT;
+        char path[4096];
+        if (i < 2)
+            file_of(given, path, sizeof path);
+        else
+            snprintf(path, sizeof path, "%s", given ? given : "");
+        struct stat st;
+        if (!*path || !stat(path, &st) || errno != ENOENT || (i == 3 && is_hub_name(path))) /* refuse_from has more about a hub's name */
+            continue;
+        yk__fail_open(&err, path, ENOENT);
+        yk__cli_usage(cli->command, "--%s: %s", names[i], err.text);
         *bad = true;
     }
 }
@@ -370,6 +409,7 @@ bool train_config(const yk__cli *cli, yk_config *config)
     read_split(cli, &bad);
     refuse_pair(cli, &bad);
     refuse_from(cli, &bad);
+    refuse_absent(cli, &bad);
     refuse_char(cli, &bad);
     refuse_no_devices(cli, &bad);
     refuse_idle_data_options(cli, &bad);
@@ -475,6 +515,13 @@ yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_
     return spec ? yk_data_open(job, spec, &c) : NULL;
 }
 
+bool train_cuts_text(const yk__cli *cli)
+{
+    static const char *const running[] = {"text", "tokens", NULL};
+    const char *data = yk__cli_text(cli, "data");
+    return data && is_of(data, running) && !strstr(data, ",split=") && !yk__cli_text(cli, "eval-split") && !text_is_whole(cli);
+}
+
 bool train_has_eval(const yk__cli *cli)
 {
     const char *data = yk__cli_text(cli, "data");
@@ -499,8 +546,9 @@ yk_model *train_model(const yk__cli *cli, yk_job *job, const yk_data *data)
         yk_fail(job, YK_E_ARG, "neither --model NAME nor --from DIR is given: there is nothing to work with");
         return NULL;
     }
-    const char *new_head = yk__cli_on(cli, "new-head") ? "new_head=yes," : "";
-    const int n = snprintf(config, sizeof config, "%s%s", new_head, given ? given : "");
+    const bool resumes = !strcmp(cli->command->name, "train") && (yk__cli_text(cli, "resume-from-checkpoint") || yk_restart_count());
+    const int n = snprintf(config, sizeof config, "%s%s%s", yk__cli_on(cli, "new-head") ? "new_head=yes," : "",
+                           resumes ? "resumes=yes," : "", given ? given : "");
     if (n >= (int)sizeof config) {
         yk_fail(job, YK_E_ARG, "--model-config has more than 4000 characters");
         return NULL;

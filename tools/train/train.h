@@ -59,6 +59,8 @@ bool train_config(const yk__cli *cli, yk_config *config);
 yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_batch);
 /* True if there are rows to evaluate on. A table has no evaluation part: evaluating on the training rows would only look like one. */
 bool train_has_eval(const yk__cli *cli);
+/* True if the end of --data's running text evaluates, and no option says so. */
+bool train_cuts_text(const yk__cli *cli);
 /* Rows of an evaluation's batch over all ranks: the requested number, else 64 per rank. At most `training`, a training batch's rows, so
  * that an evaluation takes no more memory than training; 0 without training. */
 uint32_t train_eval_batch(const yk__cli *cli, const yk_job *job, uint32_t training);

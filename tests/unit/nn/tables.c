@@ -208,6 +208,34 @@ START_TEST(schedules_at_the_ends_of_their_ranges)
 }
 END_TEST
 
+/* A longer run has another hash where its rates differ, and no other one where they do not. */
+START_TEST(a_schedule_that_knows_no_end_is_the_same_in_a_longer_run)
+{
+    static const struct {
+        const char *name, *params;
+        double warmup;
+        bool other;
+    } rows[] = {{"constant", "", 0, false}, {"constant_with_warmup", "", 5, false}, {"inverse_sqrt", "", 5, false},
+                {"reduce_lr_on_plateau", "patience=2", 0, false}, {"StepLR", "step_size=30", 0, false}, {"WarmupLR", "", 0, false},
+                {"cosine", "num_training_steps=50", 0, false}, {"CosineAnnealingLR", "T_max=50", 0, false},
+                {"warmup_stable_decay", "num_decay_steps=2,num_stable_steps=9", 1, false}, {"linear", "", 0, true},
+                {"linear", "", 900, true},
+                {"cosine", "", 3, true}, {"polynomial", "", 0, true}, {"warmup_stable_decay", "num_decay_steps=2", 1, true},
+                {"CosineAnnealingLR", "", 0, true}, {"OneCycleLR", "max_lr=1", 0, true}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        uint64_t hash[2];
+        for (int k = 0; k < 2; k++) {
+            yk_error err = YK_ERROR_INIT;
+            yk__sched *s = NULL;
+            ck_assert_msg(!yk__sched_new(rows[i].name, rows[i].warmup, k ? 2020 : 1000, rows[i].params, 0.1, &s, &err), "%s", err.text);
+            hash[k] = yk__sched_hash(s, 0);
+            yk__sched_free(s);
+        }
+        ck_assert_msg((hash[0] != hash[1]) == rows[i].other, "%s %s", rows[i].name, rows[i].params);
+    }
+}
+END_TEST
+
 /* The closed form against torch's definition, restart by restart. */
 START_TEST(warm_restarts_begin_where_torch_has_them)
 {
@@ -330,6 +358,7 @@ int main(void)
     tcase_add_test(t, schedule_refusals);
     tcase_add_test(t, a_schedule_names_the_setting_that_it_lacks);
     tcase_add_test(t, schedules_at_the_ends_of_their_ranges);
+    tcase_add_test(t, a_schedule_that_knows_no_end_is_the_same_in_a_longer_run);
     tcase_add_test(t, warm_restarts_begin_where_torch_has_them);
     tcase_add_test(t, loss_scaling);
     tcase_add_test(t, hyper_numbers_are_of_the_step);
