@@ -68,7 +68,8 @@ static int plan_run(const yk__cli *cli, char *program)
         code = s.n && s.list[0].fits ? YK_EXIT_OK : YK_EXIT_FAILED;
         if (code)
             yk__cli_usage(&command, "no candidate fits: give more devices%s, or a smaller --global-batch",
-                              yk__cli_typed(cli, "offload") || yk__cli_typed(cli, "disk") ? "" : ", --disk DIR (the optimizer's state on a disk)");
+                              yk__cli_typed(cli, "offload") || yk__cli_typed(cli, "disk") ? ""
+                                                                                        : ", --disk DIR (the optimizer's state on a disk)");
     }
     search_free(&s);
     return code;
