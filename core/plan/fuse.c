@@ -119,20 +119,22 @@ static bool is_acyclic(yk__fuse *fuse, pair p)
     return true;
 }
 
-/* True if all values that the cluster reads from outside can be read in the shape. */
+/* True if all values that the cluster reads from outside can be read in the shape, and the pair makes no operand that a member reads as a
+ * whole: a product runs before the rest of its cluster. */
 static bool fits_shape(const yk__fuse *fuse, pair p, uint32_t c, uint32_t dims, const int64_t *dim)
 {
     const yk__graph *src = fuse->remap.src;
     int64_t stride[YK_MAX_DIMS];
     for (uint32_t k = fuse->cluster[c].head; k != YK_NONE; k = fuse->next[k]) {
         const yk_node *n = &src->node[k];
-        for (uint32_t i = 0; i < n->n_in && !yk__fuse_as_is(n, i); i++) {
+        for (uint32_t i = 0; i < n->n_in; i++) {
             const yk__vid v = yk__ins(src, n)[i];
             const uint32_t maker = yk__maker(fuse, v);
+            const bool as_is = yk__fuse_as_is(n, i);
             if (maker != YK_NONE && is_in_pair(fuse, p, maker)) {
-                if (!yk__whole(src, v))
+                if (as_is || !yk__whole(src, v))
                     return false;
-            } else if (!yk__is_fill(fuse, v) && !yk__restride(&src->value[v], dims, dim, stride)) {
+            } else if (!as_is && !yk__is_fill(fuse, v) && !yk__restride(&src->value[v], dims, dim, stride)) {
                 return false;
             }
         }
