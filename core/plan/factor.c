@@ -33,6 +33,12 @@ static bool is_constant(const yk_value *v, uint64_t axes)
     return true;
 }
 
+/* A sum reads dense values alone: a gradient that is broadcast or permuted stays under its factor. */
+static yk__vid dense_or_none(const factoring *state, yk__vid v)
+{
+    return yk__value_is_dense(&state->remap.src->value[v]) ? v : YK_NONE;
+}
+
 /* True if v has one writer, so that it can be read later. */
 static bool is_single_written(const factoring *state, yk__vid v)
 {
@@ -50,11 +56,11 @@ static yk__vid summed_operand(const factoring *state, yk__vid v, uint64_t axes, 
     if (!is_single_written(state, yk__ins(src, n)[0]) || !is_single_written(state, yk__ins(src, n)[n->n_in - 1]))
         return YK_NONE;
     if (n->n_in == 1)
-        return yk__ins(src, n)[0];
+        return dense_or_none(state, yk__ins(src, n)[0]);
     for (uint32_t i = 0; i < 2; i++)
         if (is_constant(&src->value[yk__ins(src, n)[i]], axes)) {
             *factor = yk__ins(src, n)[i];
-            return yk__ins(src, n)[1 - i];
+            return dense_or_none(state, yk__ins(src, n)[1 - i]);
         }
     return YK_NONE;
 }

@@ -140,6 +140,23 @@ static void zero_grad(placing *state, uint32_t param, uint32_t slot, uint64_t of
         yk__node_new(&state->g, YK_OP_FILL, 0, 0, NULL, 1, &out, 1, &zero);
 }
 
+/* True if another part of the parameter's gradient is added to the bucket while a node still has to read this part. */
+static bool is_read_later(const placing *state, uint32_t i)
+{
+    const yk__work *work = state->work;
+    const yk__vid r = yk__root(state->remap.src, work->grad[i]);
+    if (!state->uses.readers[r])
+        return false;
+    for (uint32_t j = 0; j < work->n_grad; j++) {
+        if (j == i || work->grad_param[j] != work->grad_param[i] || work->grad[j] == YK_NONE)
+            continue;
+        const uint32_t made = state->uses.producer[yk__root(state->remap.src, work->grad[j])];
+        if (made == YK_NONE || made < state->uses.last[r])
+            return true;
+    }
+    return false;
+}
+
 static void place_grad(placing *state, uint32_t i)
 {
     const yk__work *work = state->work;
@@ -148,7 +165,7 @@ static void place_grad(placing *state, uint32_t i)
     const uint32_t slot = work->bucket_slot + to->bucket;
     const yk__vid v = work->grad[i];
     const bool add = work->request->accumulate || state->written[param];
-    const bool move = v != YK_NONE && is_movable(state, v, YK_F32);
+    const bool move = v != YK_NONE && is_movable(state, v, YK_F32) && !is_read_later(state, i);
     state->written[param] = true;
     if (work->plan->written)
         work->plan->written[param] |= v != YK_NONE;

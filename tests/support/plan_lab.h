@@ -104,7 +104,7 @@ static yk__vid net_feed_forward(net *n, yk__vid x, int64_t c)
     return yk__bin(g, YK_OP_ADD, x, net_dropout(n, yk__reshape(g, y, 3, (const int64_t[]){B, T, c})));
 }
 
-static void net_build(net *n, int layers, int64_t c)
+static inline void net_build(net *n, int layers, int64_t c)
 {
     const int64_t ids[2] = {B, T}, four = 4, b = B, flat = B * T, ce[2] = {-100, yk_attr_of_f64(0.1)};
     yk__graph *g = &n->g;

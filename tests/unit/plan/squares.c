@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Random nets of square matrices, planned and compared with the unplanned graph. All shapes are alike, so that any value may meet any
+ * other one: a product's operand may also be its neighbour in a sum. Nets of models have few such places.
+ */
+#include "config.h"
+
+#include <check.h>
+
+#include "tests/support/plan_lab.h"
+#include "tests/support/run.h"
+
+enum { SIDE = 4, NETS = 600, MOST_VALUES = 16 };
+
+static uint32_t draw(uint32_t *seed, uint32_t below)
+{
+    return (uint32_t)((draw_number(seed) + 0.5f) * (float)below) % below;
+}
+
+static yk__vid flat_relu(yk__graph *g, yk__vid x)
+{
+    const int64_t flat = SIDE * SIDE, square[2] = {SIDE, SIDE};
+    return yk__reshape(g, yk__un(g, YK_OP_RELU, yk__reshape(g, x, 1, &flat)), 2, square);
+}
+
+/* a and b, or one of them, under a random operation. Products are scaled, so that numbers stay near 1. */
+static yk__vid random_value(net *n, yk__vid a, yk__vid b, uint32_t *seed)
+{
+    yk__graph *g = &n->g;
+    switch (draw(seed, 10)) {
+    case 0:
+        return yk__un(g, YK_OP_RELU, a);
+    case 1:
+        return yk__un(g, YK_OP_TANH, a);
+    case 2:
+        return yk__bin(g, YK_OP_MUL, a, b);
+    case 3:
+        return yk__bin(g, YK_OP_SUB, a, b);
+    case 4:
+        return yk__permute(g, a, (const uint32_t[]){1, 0});
+    case 5: /* minus its sums of rows or columns */
+        return yk__bin(g, YK_OP_SUB, a, yk__scale(g, yk__sum(g, yk__dense(g, b), 1 + draw(seed, 2)), 0.25));
+    case 6:
+        return flat_relu(g, a);
+    case 7:
+    case 8:
+        return yk__scale(g, yk__dot(g, a, b, draw(seed, 2), draw(seed, 2)), 0.5);
+    default:
+        return yk__bin(g, YK_OP_ADD, a, b);
+    }
+}
+
+static void net_random(net *n, uint32_t seed)
+{
+    yk__graph *g = &n->g;
+    yk__vid value[MOST_VALUES];
+    uint32_t made = 0;
+    memset(n, 0, sizeof *n);
+    yk__graph_init(g);
+    n->seed = yk__leaf(g, yk__slot_new(g, YK_SLOT_INPUT, 4, 2), 0, YK_F32, 0, NULL);
+    n->state = yk__slot_new(g, YK_SLOT_STATE, 4, 0);
+    for (int i = 0; i < 2; i++)
+        value[made++] = net_matrix(n, SIDE, SIDE);
+    for (const uint32_t most = 5 + draw(&seed, MOST_VALUES - 5); made < most; made++) {
+        const uint32_t late = made < 4 ? made : 4; /* mostly of the latest values */
+        const yk__vid a = value[made - 1 - draw(&seed, late)], b = value[draw(&seed, 3) ? made - 1 - draw(&seed, late) : draw(&seed, made)];
+        value[made] = random_value(n, a, b, &seed);
+    }
+    yk__vid y = yk__bin(g, YK_OP_MUL, value[made - 1], value[made - 1]);
+    for (int i = 0; i < 2; i++) /* each parameter has a gradient */
+        y = yk__bin(g, YK_OP_ADD, y, yk__bin(g, YK_OP_MUL, value[i], value[i]));
+    n->loss = yk__reshape(g, yk__scale(g, yk__sum(g, yk__dense(g, y), 3), 0.01), 0, NULL);
+    n->counted = yk__bin(g, YK_OP_ADD, yk__leaf(g, n->state, 0, YK_F32, 0, NULL), n->loss);
+    ck_assert_msg(!g->error.status, "%s", g->error.text);
+}
+
+START_TEST(random_squares_equal_the_unplanned)
+{
+    ref.claim = _i;
+    for (uint32_t seed = 1; seed <= NETS; seed++) {
+        yk__plan_request r;
+        net n;
+        net_random(&n, seed * 2654435761u);
+        net_request(&n, &r, &(yk__assign){0, n.counted});
+        r.large = seed % 2;
+        r.accumulate = seed % 3 == 0;
+        yk__plan *p = plan_new(&r);
+        net_compare(&n, p, r.accumulate, 1e-4);
+        yk__plan_free(p);
+        yk__graph_free(&n.g);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *c = tcase_create("squares");
+    tcase_add_loop_test(c, random_squares_equal_the_unplanned, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
+    return suite_run("squares", c);
+}
