@@ -171,7 +171,7 @@ static const yk__cli_command command = {
         "When a rank is killed, stops, dies or ends with an error, the others are ended within two seconds and one "
         "line names the rank; one that lives but does nothing while others wait for it (a deadlock, a device that never "
         "finishes) is found later: in a call of the library or of a device after 30 s, or 20 times the longest of its kind so "
-        "far, and ten times as long while its process computes; in its program's own code, and in its first wait for a disk, it is named "
+        "far, and ten times as long while its process computes; in its program's own code, at a pipe or a terminal, and in its first wait for a disk, it is named "
         "in one line after that time, and ended after YOKE_STUCK_MS. A compilation has 20 times its device's estimate, where the device "
         "gives one, if that is longer. A connection that ends or "
         "carries nothing while its ranks live ends the job within five seconds. SIGINT, SIGTERM, SIGHUP and SIGUSR1 are passed on to the "
