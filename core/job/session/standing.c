@@ -116,7 +116,7 @@ static bool process_is_traced(void)
     return line && line[12] != '0';
 }
 
-/* Notes a step of that many ms; true once the process has to end. In the second half of the patience a step under a tracer does not count. */
+/* Notes a step of that many ms; true once the process has to end. In the patience's second half a step under a tracer does not count. */
 static bool look_note(uint64_t ms)
 {
     yk__standing *still = &own.still;
