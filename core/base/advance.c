@@ -8,6 +8,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <unistd.h>
 
 #include "core/base/clock.h"
 #include "core/base/option.h"
@@ -33,10 +34,13 @@ uint32_t yk__call_ms(void)
 
 /* ---- Acts ---- */
 
-static atomic_uint acting[YK__ACTS]; /* threads in each act */
+static atomic_int acting[YK__ACTS]; /* threads in each act; below 0 in a child that was forked within an act and leaves it */
+static atomic_int acting_pid;       /* of the process that the counts are of; 0: no act has begun */
 
 void yk__act_begin(yk__act act)
 {
+    if (!atomic_load_explicit(&acting_pid, memory_order_relaxed))
+        atomic_store(&acting_pid, (int)getpid());
     atomic_fetch_add_explicit(&acting[act], 1, memory_order_relaxed);
 }
 
@@ -47,10 +51,20 @@ void yk__act_end(yk__act act)
 
 yk__act yk__act_now(void)
 {
-    for (yk__act act = YK__ACT_WAIT + 1; act < YK__ACTS; act++)
-        if (atomic_load_explicit(&acting[act], memory_order_relaxed))
+    if (atomic_load_explicit(&acting[YK__ACT_OUTSIDE], memory_order_relaxed) > 0)
+        return YK__ACT_OUTSIDE;
+    for (yk__act act = YK__ACT_WAIT + 1; act < YK__ACT_OUTSIDE; act++)
+        if (atomic_load_explicit(&acting[act], memory_order_relaxed) > 0)
             return act;
     return YK__ACT_OWN;
+}
+
+void yk__acts_own(void)
+{
+    const int pid = (int)getpid();
+    const int before = atomic_exchange(&acting_pid, pid);
+    for (yk__act act = 0; before && before != pid && act < YK__ACTS; act++)
+        atomic_store(&acting[act], 0);
 }
 
 yk__act yk__act_entered(yk__act act)
@@ -68,7 +82,7 @@ const char *yk__act_name(yk__act act)
 {
     static const char *const names[] = {"its program's own code", "a wait for other ranks", "waiting for a disk", "compiling a program",
                                         "opening its device", "waiting for its device", "reading or writing a file",
-                                        "a call of Yoke"};
+                                        "a call of Yoke", "waiting for a pipe, a terminal or its log"};
     return act < YK__ACTS ? names[act] : "an unknown act";
 }
 
@@ -96,6 +110,11 @@ uint32_t yk__act_busy_ms(yk__act act, uint32_t patience_ms, uint32_t most_ms)
 {
     const bool computes = act == YK__ACT_OPEN || act == YK__ACT_COMPILE || act == YK__ACT_CALL; /* the others wait only */
     return !computes || patience_ms > most_ms / 10 ? (computes ? most_ms : patience_ms) : 10 * patience_ms;
+}
+
+uint64_t yk__standing_step(uint64_t step, uint64_t usual)
+{
+    return step <= usual ? step : usual * usual / step;
 }
 
 uint32_t yk__standing_note(yk__standing *standing, yk__act act, uint32_t calls, uint32_t advance, uint64_t step_ms, uint32_t least_ms,

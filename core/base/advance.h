@@ -27,14 +27,17 @@ typedef enum yk__act {
     YK__ACT_OPEN,    /* starts a driver, opens a device */
     YK__ACT_DEVICE,  /* waits for a device */
     YK__ACT_FILE,    /* reads or writes some bytes */
-    YK__ACT_CALL,    /* in a call of this library, and in none of the acts above */
+    YK__ACT_CALL,    /* in a call of this library, and in no other act */
+    YK__ACT_OUTSIDE, /* before all others: reads a pipe, a socket or a terminal, or gives a log line; a person may be at its other end */
     YK__ACTS
 } yk__act;
 
-/* Each begin has its end, in any thread. Of several acts at once yk__act_now returns the first in the list. */
+/* Each begin has its end, in any thread. Of several acts at once yk__act_now returns OUTSIDE, or else the first in the list. */
 void yk__act_begin(yk__act act);
 void yk__act_end(yk__act act);
 yk__act yk__act_now(void);
+/* Called before the process is watched. A forked child has the acts of its parent's threads, which do not run in it: they are forgotten. */
+void yk__acts_own(void);
 /* From here to the end of the block: for functions with several ways out. */
 #define YK__ACT_HERE(act) const yk__act act_here __attribute__((cleanup(yk__act_left), unused)) = yk__act_entered(act)
 yk__act yk__act_entered(yk__act act);
@@ -50,6 +53,10 @@ uint32_t yk__act_busy_ms(yk__act act, uint32_t patience_ms, uint32_t most_ms);
 void yk__compile_allow(uint32_t ms);
 uint32_t yk__compile_allowed_ms(void);
 #define YK__CALL_MS 30000u
+
+/* Counts a step between two looks, in any unit. A look that comes later than usual shows that the process was stopped, or got no processor;
+ * such a step counts usual * (usual / step). So stops add little, and a process that is always late is found, if later. */
+uint64_t yk__standing_step(uint64_t step, uint64_t usual);
 
 /* An observer's view of an act without progress. Owner: one thread. */
 typedef struct yk__standing {

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/advance.h"
 #include "core/base/error.h"
 #include "core/base/option.h"
 
@@ -66,9 +67,10 @@ bool yk__log_give(const char *line)
     return write_line;
 }
 
-/* line has room for a newline. */
+/* line has room for a newline. A pager, a stopped terminal or the program's function may hold it as long as they like. */
 static void line_put(char *line)
 {
+    YK__ACT_HERE(YK__ACT_OUTSIDE);
     const size_t n = strlen(line);
     const bool is_taken = yk__log_give(line);
     line[n] = '\n';

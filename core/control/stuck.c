@@ -5,8 +5,9 @@
  * Ranks that wait for each other in a circle do nothing either.
  *
  * The limit depends on the rank's act, which it shows with that act's normal time. A call of ours or of a device is lost after that time,
- * 30 s at least, or ten times as long while its process computes. A rank in its program's own code is named in one log line after that
- * time, and lost after YOKE_STUCK_MS. A compilation is lost after the time that its device allows (yk_device_caps.compile_ms), if longer.
+ * 30 s at least, or ten times as long while its process computes. A rank in its program's own code, or at a pipe or terminal, is named in
+ * one log line after that time, and lost after YOKE_STUCK_MS. A compilation is lost after the time that its device allows
+ * (yk_device_caps.compile_ms), if longer.
  *
  * A wait adds up time from its own short steps, each counted with a bound, so that a job that was stopped as a whole accuses no rank when
  * it continues.
@@ -89,7 +90,8 @@ static int64_t limit_ms(const yk__control *c, uint32_t rank, bool circle)
     const yk__act act = act_of(c, rank);
     if (act == YK__ACT_COMPILE && patience > c->stuck_ms) /* its device allows that much */
         return patience;
-    if (!c->call_ms || !patience || patience >= c->stuck_ms || (!circle && (act == YK__ACT_OWN || act == YK__ACT_WAIT)))
+    const bool unlimited = act == YK__ACT_OWN || act == YK__ACT_WAIT || act == YK__ACT_OUTSIDE;
+    if (!c->call_ms || !patience || patience >= c->stuck_ms || (!circle && unlimited))
         return c->stuck_ms;
     return act == YK__ACT_DEVICE ? patience + DEVICE_MORE_MS : patience;
 }
@@ -147,7 +149,7 @@ yk_status yk__control_look(yk__control *c, yk__control_wait *wait, uint32_t peer
         *wait = (yk__control_wait){.rank = rank + 1, .calls = calls, .advance = advance, .last = now};
         return YK_OK;
     }
-    wait->ns += step < STEP_MAX_NS ? step : STEP_MAX_NS;
+    wait->ns += (int64_t)yk__standing_step((uint64_t)step, STEP_MAX_NS);
     if (wait->ns >= limit_ms(c, rank, circle) * 1000000ll)
         return fail_idle(c, rank, circle, wait->ns, what, err);
     if (!circle && is_to_name(c, rank, wait->ns))

@@ -42,7 +42,7 @@ static void longest_note(uint64_t ns)
 static void idle_count(const yk_plugin *table, yk_queue *queue, yk_queue *producer, idle_queue *idle)
 {
     const uint64_t now = (uint64_t)yk__clock_ns(), cpu = (uint64_t)yk__clock_of(CLOCK_PROCESS_CPUTIME_ID);
-    const uint64_t step = now - idle->last < 3 * SLICE_NS ? now - idle->last : 3 * SLICE_NS; /* a longer step was a pause of this process */
+    const uint64_t step = yk__standing_step(now - idle->last, 3 * SLICE_NS); /* a longer one had a pause of this process */
     const bool computes = cpu - idle->cpu > step / COMPUTES;
     const uint64_t done = points_done(table, queue, producer, idle->done);
     idle->last = now;

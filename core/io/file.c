@@ -39,6 +39,7 @@ struct yk__file {
     int raw_end; /* the raw source has ended */
     int gzip;   /* the bytes are gzip members, which are unpacked */
     int z_live; /* z is initialised */
+    int on_disk; /* a regular file or a block device: a read that takes long is a disk that hangs; else it may be a person or a program */
     int z_end;  /* the last member has ended */
     z_stream z;
 };
@@ -55,11 +56,12 @@ static yk_status raw_read(yk__file *file, void *buf, size_t n, size_t *got, yk_e
         file->mem_left -= *got;
         return YK_OK;
     }
-    yk__act_begin(YK__ACT_FILE);
+    const yk__act act = file->on_disk ? YK__ACT_FILE : YK__ACT_OUTSIDE;
+    yk__act_begin(act);
     do
         r = read(file->fd, buf, n);
     while (r < 0 && errno == EINTR);
-    yk__act_end(YK__ACT_FILE);
+    yk__act_end(act);
     if (r < 0)
         return yk__fail(err, YK_E_IO, "%s: reading failed at byte %" PRIu64 ": %s", file->path, file->raw,
                         strerror(errno));
@@ -258,7 +260,7 @@ yk_status yk__file_open(const char *path, enum yk__file_mode mode, yk__file **ou
     yk_status s = file_new(std ? "standard input" : path, &file, err);
     if (s)
         return s;
-    yk__act_begin(YK__ACT_FILE); /* opening a FIFO waits for its writer */
+    yk__act_begin(YK__ACT_FILE); /* opening a FIFO waits for its writer; where none comes, a command ends */
     file->fd = std ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC);
     yk__act_end(YK__ACT_FILE);
     if (file->fd < 0 || fstat(file->fd, &st)) {
@@ -270,6 +272,7 @@ yk_status yk__file_open(const char *path, enum yk__file_mode mode, yk__file **ou
         yk__file_close(file);
         return yk__fail(err, YK_E_ARG, "%s: is a directory, expected a file", path);
     }
+    file->on_disk = S_ISREG(st.st_mode) || S_ISBLK(st.st_mode);
     if (S_ISREG(st.st_mode) && !std) {
         file->size = st.st_size;
         if (yk__watch_new(&st, &file->watch, err)) {

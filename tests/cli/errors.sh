@@ -329,6 +329,10 @@ fifos() {
     grep -q "fifo: is a FIFO that no program reads" "$out/err" || { cat "$out/err"; return 1; }
     YOKE_STUCK_MS=1500 timeout -s KILL 60 "$yoke" "$@" --data "text:$out/fifo,tokenizer=bytes" >"$out/err" 2>&1
     [ $? -eq 1 ] && grep -q "no progress in reading or writing a file" "$out/err" || { cat "$out/err"; return 1; }
+    (exec >"$out/fifo"; sleep 3; cat "$out/running") & # a producer that thinks is no disk that hangs
+    YOKE_STUCK_MS=1500 timeout -s KILL 60 "$yoke" "$@" --data "text:$out/fifo,tokenizer=bytes" >"$out/err" 2>&1
+    [ $? -eq 0 ] || { cat "$out/err"; return 1; }
+    wait
 }
-ok "a FIFO without another program, as log and as data" fifos
+ok "a FIFO that is slow, and one without another program, as log and as data" fifos
 plan

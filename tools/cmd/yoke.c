@@ -11,6 +11,7 @@
 #include "config.h"
 #include "core/base/limit.h"
 #include "core/base/option.h"
+#include "core/job/session/standing.h"
 #include "tools/cli.h"
 
 typedef struct command {
@@ -182,6 +183,7 @@ static void check_done(void)
 int main(int argc, char **argv)
 {
     yk__limit_is_error();
+    yk__standing_ours();
     if (argc > 1 && argv[1][0] != '-')
         snprintf(program, sizeof program, "yoke %s", argv[1]);
     atexit(check_done);

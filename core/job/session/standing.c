@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The watch of a process of one rank. A thread reads the process's act and its progress count (core/base/advance.h) every LOOK_MS. If the
- * act's patience passes without progress, it writes a line and calls _exit.
+ * act's patience passes without progress, it writes a line and calls _exit. In a program that is not ours it does so for a device alone:
+ * a hung driver needs it, and no function of the user's runs there. A call may run one (yk_set_log, yk_find_batch_size), and a program may
+ * know better how long its files take.
+ *
+ * A process that is stopped (a debugger, Ctrl-Z) gets little of that time counted, and none while a tracer is attached.
  *
  * Callers: yk_open and yk_close for each job of one rank, and a command for all that it does. The thread ends with the last of them, and
  * holds no descriptor and no signal: the library is a guest in its program. Environment variables are read when it starts, as the program
@@ -9,6 +13,7 @@
  */
 #include "core/job/session/standing.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -23,8 +28,7 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 
-#define LOOK_MS 200
-#define STEP_MAX_MS 400 /* a longer step between two looks was a pause of the whole process: the rest of it does not count */
+#define LOOK_MS 200 /* a later look was late, yk__standing_step */
 #define SAY_MS 1000     /* for the program's own log, which the thread that hangs may hold */
 #define EXIT_CODE 1     /* of a command whose job failed */
 
@@ -50,6 +54,7 @@ typedef struct watcher {
 
 static pthread_mutex_t users_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the whole, but what the thread has */
 static watcher own;
+static atomic_bool is_ours;
 
 /* ---- The last line ---- */
 
@@ -92,6 +97,37 @@ static void process_end(void)
     _exit(EXIT_CODE); /* the thread that hangs cannot end */
 }
 
+/* In a program of a user's: a device's acts alone. */
+static bool act_ends(yk__act act)
+{
+    return remedy[act] && (atomic_load(&is_ours) || act == YK__ACT_OPEN || act == YK__ACT_COMPILE);
+}
+
+/* True if a debugger or the like is attached. */
+static bool process_is_traced(void)
+{
+    char text[512]; /* the line is among the first ten */
+    const int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = 0;
+    const char *line = strstr(text, "\nTracerPid:\t");
+    return line && line[12] != '0';
+}
+
+/* Notes a step of that many ms; true once the process has to end. In the patience's second half a step under a tracer does not count. */
+static bool look_note(uint64_t ms)
+{
+    yk__standing *still = &own.still;
+    const uint32_t patience = yk__standing_note(still, yk__act_now(), 0, *yk__advance_count(), ms, own.least_ms, own.most_ms);
+    if (!patience || !act_ends(still->act) || still->ms <= patience / 2)
+        return false;
+    if (process_is_traced())
+        still->ms -= ms;
+    return still->ms >= patience;
+}
+
 /* Sleeps for LOOK_MS; true if the watch ends. */
 static bool look_await(void)
 {
@@ -112,16 +148,13 @@ static bool look_await(void)
 static void *watch_main(void *arg)
 {
     int64_t last = yk__clock_ns();
-    uint32_t patience;
     (void)arg;
-    do {
-        if (look_await())
-            return NULL;
-        const int64_t now = yk__clock_ns(), step = (now - last) / 1000000, counted = step < STEP_MAX_MS ? step : STEP_MAX_MS;
-        patience = yk__standing_note(&own.still, yk__act_now(), 0, *yk__advance_count(), (uint64_t)counted, own.least_ms, own.most_ms);
+    while (!look_await()) {
+        const int64_t now = yk__clock_ns();
+        if (look_note(yk__standing_step((uint64_t)(now - last) / 1000000, LOOK_MS)))
+            process_end();
         last = now;
-    } while (!remedy[own.still.act] || !patience || own.still.ms < patience);
-    process_end();
+    }
     return NULL;
 }
 
@@ -161,11 +194,18 @@ static void watch_stop(void)
     own.runs = false;
 }
 
+void yk__standing_ours(void)
+{
+    atomic_store(&is_ours, true);
+}
+
 void yk__standing_begin(void)
 {
     pthread_mutex_lock(&users_lock);
-    if (own.pid != getpid())
+    if (own.pid != getpid()) {
         own = (watcher){.pid = getpid()};
+        yk__acts_own();
+    }
     if (!own.users++)
         watch_start();
     pthread_mutex_unlock(&users_lock);

@@ -8,10 +8,13 @@
 #ifndef YOKE_CORE_JOB_SESSION_STANDING_H
 #define YOKE_CORE_JOB_SESSION_STANDING_H
 
-/* From the first begin to the last end a thread watches the progress of this process. If a file, a disk, a device's driver or compiler, or
- * a call stands still for 30 s, or 20 times the longest of its kind (advance.h), the thread says so in one line and ends the process with
- * exit code 1: nothing wakes the call that hangs. No thread is started with YOKE_STUCK_MS=0. A child of the process is not watched. */
+/* From the first begin to the last end a thread watches the progress of this process. If a device's driver or compiler stands still for
+ * 30 s, or 20 times the longest of its kind (advance.h), the thread says so in one line and ends the process with exit code 1: nothing
+ * wakes the call that hangs. In a program of ours a file, a disk and a call count, too. No thread is started with YOKE_STUCK_MS=0. A child
+ * of the process is not watched until it opens a job. */
 void yk__standing_begin(void);
 void yk__standing_end(void);
+/* Called by a program of ours, which runs no function of a user's. */
+void yk__standing_ours(void);
 
 #endif

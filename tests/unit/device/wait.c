@@ -115,6 +115,10 @@ START_TEST(patience_follows_what_was_seen)
     ck_assert_uint_eq(yk__act_busy_ms(YK__ACT_CALL, 80000, 600000), 600000);
     ck_assert_uint_eq(yk__act_busy_ms(YK__ACT_FILE, 30000, 600000), 30000); /* another thread computes */
     ck_assert_uint_eq(yk__act_busy_ms(YK__ACT_OPEN, 5000, 5000), 5000); /* it is set */
+    ck_assert_uint_eq(yk__standing_step(200, 200), 200);
+    ck_assert_uint_eq(yk__standing_step(500, 200), 80); /* stopped for 450 of 510 ms, a process counts little more than it ran */
+    ck_assert_uint_eq(yk__standing_step(60000, 200), 0);
+    ck_assert_uint_eq(yk__standing_step(3600000000000, 150000000), 6250);
     unsetenv("YOKE_STUCK_MS");
     ck_assert_uint_eq(yk__call_ms(), 30000);
     setenv("YOKE_STUCK_MS", "600000", 1);
