@@ -59,7 +59,7 @@ src, dst = sys.argv[1:]
 c = json.load(open(src + "/config.json"))
 del c["num_labels"]
 names = [c["id2label"][str(i)] for i in range(4)][::-1]
-c["id2label"], c["label2id"] = dict((str(i), n) for i, n in enumerate(names)), dict((n, i) for i, n in enumerate(names))
+c["id2label"], c["label2id"] = dict((str(i), n) for i, n in enumerate(names)), dict((n, str(i)) for i, n in enumerate(names))
 json.dump(c, open(dst + "/config.json", "w"))
 b = open(src + "/model.safetensors", "rb").read()
 n = struct.unpack("<Q", b[:8])[0]

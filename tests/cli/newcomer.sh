@@ -187,15 +187,19 @@ told() { # a text's end that does not train, checkpoints that are not written, t
     small="--tokenizer bytes --max-steps 2 --devices cpu:0 --overwrite-output-dir"
     # shellcheck disable=SC2086
     "$yoke" train --model gpt2 --model-config n_layer=1,n_head=2,n_embd=16,n_positions=32 --data text:t.txt --save-steps 9 $small \
-        --output-dir text >said 2>&1 && grep -q "the last tenth of the text evaluates and does not train: --eval-data" said &&
+        --output-dir gpt2 >said 2>&1 && grep -q "the last tenth of the text evaluates and does not train: --eval-data" said &&
         grep -q -- "no checkpoint is written but the model at the end: --save-steps 9 is more than the run's 2 steps" said &&
-        says "there is no checkpoint in the output folder text: a run writes some by --save-steps" train --model gpt2 --data text:t.txt \
-            --model-config n_layer=1,n_head=2,n_embd=16,n_positions=32 $small --output-dir text --resume-from-checkpoint last || return 1
+        says "there is no checkpoint in the output folder gpt2: a run writes some by --save-steps" train --model gpt2 --data text:t.txt \
+            --model-config n_layer=1,n_head=2,n_embd=16,n_positions=32 $small --output-dir gpt2 --resume-from-checkpoint last || return 1 # a model's name, and now a model's folder
     # shellcheck disable=SC2086
     "$yoke" train --model bert --data rows.csv --global-batch 2 \
         --model-config hidden_size=16,num_hidden_layers=1,num_attention_heads=2,intermediate_size=16 $small \
         --output-dir of_rows >said 2>&1 || { cat said; return 1; }
-    printf 'a b\nc\n' >new.txt && "$yoke" predict --from of_rows --data new.txt --devices cpu:0 >said && [ "$(wc -l <said)" = 2 ]
+    printf 'a b\nc\n' >new.txt || return 1
+    for spec in new.txt lines:- lines:/dev/stdin; do # a pipe is read, too
+        # shellcheck disable=SC2002
+        cat new.txt | "$yoke" predict --from of_rows --data "$spec" --devices cpu:0 >said && [ "$(wc -l <said)" = 2 ] || return 1
+    done
 }
 ok "defaults of running text and checkpoints, and a text to predict" told
 plan

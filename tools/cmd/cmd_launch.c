@@ -357,12 +357,21 @@ static bool check_nodes(const yk__cli *cli, const parts *p, uint32_t restarts)
     return false;
 }
 
-/* A list has its own number of hosts; those of ranks are matched with it later (yk__hosts_allot). */
-static bool read_listed(const yk__cli *cli, bool slurm)
+/* A list has its own number of hosts; those of ranks are matched with it later (yk__hosts_allot). slurm: the nodes of an allocation. */
+static bool read_listed(const yk__cli *cli, bool slurm, uint32_t nodes)
 {
+    const char *all = yk__variable_text("SLURM_NNODES");
     bool bad = false;
+    if (slurm && yk__cli_typed(cli, "nnodes") && nodes != (uint32_t)atoi(all)) {
+        yk__cli_usage(&command, "--nnodes %u: the %s nodes of this Slurm allocation are the hosts: --hosts LIST names some of them, for ssh",
+                      nodes, all);
+        bad = true;
+    }
     if (slurm)
-        return true;
+        yk__cli_refuse_idle(cli, "node-rank", "in a Slurm allocation, whose nodes are the hosts, unless YOKE_LAUNCHER=none takes this node "
+                            "alone", &bad);
+    if (slurm)
+        return !bad;
     yk__cli_refuse_idle(cli, "nnodes", "beside --hosts or --hostfile, which name the hosts", &bad);
     yk__cli_refuse_idle(cli, "node-rank", "beside --hosts or --hostfile, which name the hosts", &bad);
     return !bad;
@@ -379,7 +388,7 @@ static bool read_parts(const yk__cli *cli, uint32_t restarts, parts *p)
     yk__cli_int(cli, "master-port", 1, 65535, &bad);
     launch_each_read(cli, listed, &p->each, &p->devices, &bad);
     if (listed)
-        return read_listed(cli, !named) && !bad;
+        return read_listed(cli, !named, p->nodes) && !bad;
     if (!bad && p->asked && (p->asked % p->nodes || (p->each && p->each * p->nodes != p->asked))) {
         yk__cli_usage(&command, p->each ? "--num-processes %u is of all hosts, and %u of --nproc-per-node %u have another number"
                                         : "--num-processes %u is of all hosts, and %u hosts have no even part of it",
