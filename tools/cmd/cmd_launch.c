@@ -48,7 +48,8 @@ static const yk__cli_option options[] = {
     {"dry-run", NULL, NULL, "print what would be run where, and start no rank; hosts are asked for their devices", NULL},
     {"json", NULL, NULL, "print, when all has ended, one JSON line about the job on standard output", NULL},
     REFUSED("multi-gpu|multi-cpu|multi-xpu|multi-npu", NULL, "--devices says which devices there are, one rank each: --devices cuda:*"),
-    REFUSED("gpu-ids|include|exclude|num-gpus", "LIST", "--devices names the devices: --devices 'cuda:0 cuda:1'"),
+    REFUSED("include|exclude", "LIST", "--hosts names the hosts and --devices the devices: --hosts a:2,b or --devices 'cuda:0 cuda:1'"),
+    REFUSED("gpu-ids|num-gpus", "LIST", "--devices names the devices: --devices 'cuda:0 cuda:1'"),
     REFUSED("mpi|use-mpi", NULL, "mpirun starts the ranks itself: mpirun -n 2 PROGRAM"),
     REFUSED("use-fsdp", NULL, "the program shards: yoke train --shard params, or yk_config.shard"),
     REFUSED("fsdp-sharding-strategy|fsdp-offload-params|fsdp-auto-wrap-policy|fsdp-transformer-layer-cls-to-wrap|fsdp-state-dict-type|"
@@ -363,8 +364,8 @@ static bool read_listed(const yk__cli *cli, bool slurm, uint32_t nodes)
     const char *all = yk__variable_text("SLURM_NNODES");
     bool bad = false;
     if (slurm && yk__cli_typed(cli, "nnodes") && nodes != (uint32_t)atoi(all)) {
-        yk__cli_usage(&command, "--nnodes %u: the %s nodes of this Slurm allocation are the hosts: --hosts LIST names some of them, for ssh",
-                      nodes, all);
+        yk__cli_usage(&command, "--nnodes %u: the %s nodes of this Slurm allocation are the hosts: --hosts LIST names some of them, for "
+                      "ssh", nodes, all);
         bad = true;
     }
     if (slurm)
