@@ -52,21 +52,38 @@ static bool option_occurs(const char *text, const char *name)
     return false;
 }
 
-int yk__cli_usage(const yk__cli_command *command, const char *fmt, ...)
+/* filed: the origin of options that nobody has typed stands behind the message. */
+__attribute__((format(printf, 3, 0))) static int usage_print(const yk__cli_command *command, bool filed_too, const char *fmt, va_list ap)
 {
     char *text = NULL;
-    va_list ap;
-    va_start(ap, fmt);
     const int n = vasprintf(&text, fmt, ap);
-    va_end(ap);
     fprintf(stderr, "yoke%c%s: %s", yk__cli_separator(command), command->name, n < 0 ? "out of memory" : text);
-    for (size_t i = 0; n >= 0 && i < filed_count; i++)
+    for (size_t i = 0; n >= 0 && filed_too && i < filed_count; i++)
         if (option_occurs(text, filed[i].name))
             fprintf(stderr, " [--%s: %s]", filed[i].name, filed[i].from);
     fputc('\n', stderr);
     if (n >= 0)
         free(text);
     return YK_EXIT_USAGE;
+}
+
+int yk__cli_usage(const yk__cli_command *command, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    const int code = usage_print(command, true, fmt, ap);
+    va_end(ap);
+    return code;
+}
+
+/* Of an option that the user typed: options in its text are advice, whose origin explains nothing. */
+__attribute__((format(printf, 2, 3))) static int usage_advise(const yk__cli_command *command, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    const int code = usage_print(command, false, fmt, ap);
+    va_end(ap);
+    return code;
 }
 
 const char yk__cli_refused[] = "refused";
@@ -338,6 +355,15 @@ int yk__cli_find(const yk__cli_command *c, const char *name, size_t n)
     return -1;
 }
 
+bool yk__cli_is_option(const yk__cli_command *c, const char *word)
+{
+    const size_t n = word && !strncmp(word, "--", 2) ? strcspn(word + 2, "=") : 0;
+    bool known = n && yk__cli_find(c, word + 2, n) >= 0;
+    for (size_t i = 0; n && !known && i < c->n_spellings; i++)
+        known = yk__cli_is_named(c->spellings[i].name, word + 2, n);
+    return known;
+}
+
 static void skip_value(const yk__cli_command *c, bool valued, const char *next, int *i)
 {
     *i += yk__cli_is_value(c, valued, next);
@@ -375,7 +401,7 @@ static int parse_refused(const yk__cli_command *c, int k, const char *name, int 
     }
     for (int v = eq != NULL; v < (values ? values : 1); v++)
         skip_value(c, values > 0, *i + 1 < argc ? argv[*i + 1] : NULL, i);
-    return yk__cli_usage(c, "--%.*s: %s", (int)strcspn(name, "="), name, c->options[k].help);
+    return usage_advise(c, "--%.*s: %s", (int)strcspn(name, "="), name, c->options[k].help);
 }
 
 /* "--no-NAME" of a switch. */
@@ -408,6 +434,9 @@ static int parse_option(const yk__cli_command *c, int argc, char **argv, int *i,
         return parse_switch(c, k, eq ? eq + 1 : NULL, next, i, cli);
     if (!eq && !next)
         return yk__cli_usage(c, "--%.*s needs a value: %s", name_length(&c->options[k]), c->options[k].name, c->options[k].arg);
+    if (!eq && yk__cli_is_option(c, next))
+        return yk__cli_usage(c, "--%.*s needs a value: %s, and %s stands there", name_length(&c->options[k]), c->options[k].name,
+                             c->options[k].arg, next);
     cli->value[k] = eq ? eq + 1 : argv[++*i];
     return -1;
 }

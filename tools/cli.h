@@ -88,6 +88,8 @@ char yk__cli_separator(const yk__cli_command *command);
 /* unknown_option.c: explains an argument with dashes that is none of the command's options. True if the meant option takes a value. */
 bool yk__cli_refuse(const yk__cli_command *command, const char *arg);
 /* True if the argument after an option that is not accepted is its value: no option, and no program that the command starts. */
+/* True for "--NAME" of an option or spelling of the command, which is no value of the option before it. */
+bool yk__cli_is_option(const yk__cli_command *command, const char *word);
 bool yk__cli_is_value(const yk__cli_command *command, bool valued, const char *next);
 /* Name of a command's manual page behind "yoke-". */
 const char *yk__cli_page(const char *command);

@@ -207,6 +207,12 @@ static const yk__cli_spelling *find_spelling(const yk__cli_command *c, const cha
     return NULL;
 }
 
+/* The argument behind this one, where it may be a value; NULL for an option, and at the end. */
+static const char *next_value(const speller *s, int argc, char **argv, int i)
+{
+    return i + 1 < argc && !yk__cli_is_option(s->command, argv[i + 1]) ? argv[i + 1] : NULL;
+}
+
 /* True for --line_by_line anywhere: it tells how a .txt is read. */
 static bool is_line_by_line(const yk__cli_command *c, int argc, char **argv)
 {
@@ -317,7 +323,7 @@ static const yk__cli_spelling *find_numbered(const yk__cli_command *c, const cha
 /* An option of our own, or an unknown one, with its values; `one` dash becomes two. */
 static void speller_keep(speller *s, int argc, char **argv, int *i, int k, bool one)
 {
-    const char *arg = argv[*i], *eq = strchr(arg, '='), *next = *i + 1 < argc ? argv[*i + 1] : NULL;
+    const char *arg = argv[*i], *eq = strchr(arg, '='), *next = next_value(s, argc, argv, *i);
     const size_t n = eq ? (size_t)(eq - arg) : strlen(arg);
     int values = k < 0 ? 0 : yk__cli_values(&s->command->options[k]);
     if (values && (eq || next))
@@ -331,14 +337,14 @@ static void speller_keep(speller *s, int argc, char **argv, int *i, int k, bool 
         speller_put(s, arg);
     if (k < 0 && !eq && s->command->rest && yk__cli_is_value(s->command, false, next))
         values = 1;
-    for (int v = eq != NULL; v < values && *i + 1 < argc; v++)
+    for (int v = eq != NULL; v < values && next_value(s, argc, argv, *i); v++)
         speller_put(s, argv[++*i]);
 }
 
 /* One option; *i moves on over its value. */
 static void speller_take(speller *s, int argc, char **argv, int *i)
 {
-    const char *arg = argv[*i], *eq = strchr(arg, '='), *next = *i + 1 < argc ? argv[*i + 1] : NULL;
+    const char *arg = argv[*i], *eq = strchr(arg, '='), *next = next_value(s, argc, argv, *i);
     const char *name = arg + (arg[1] == '-' ? 2 : 1);
     const size_t n = eq ? (size_t)(eq - name) : strlen(name);
     const bool one = arg[1] != '-', word = !one || (n > 1 && s->command->rest);

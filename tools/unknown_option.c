@@ -101,11 +101,13 @@ static bool is_kind_of(const char *given, const char *name)
                                                                            strlen(given + n + 1));
 }
 
-/* Takes the name if it is nearer by words: one's words are all among the other's, of which there are more. */
+/* Takes the name if it is nearer by words: one's words are all among the other's, of which there are more. Of two as near, training's is
+ * meant. */
 static void meant_by_words(meant *m, const char *name, const char *ours, int option)
 {
     const size_t n = words_count(m->given), own = words_count(name), distance = n > own ? n - own : own - n;
-    if (distance >= m->distance || (is_refused(m, option) && n < 2) || (!ours && option < 0))
+    const bool trains = distance == m->distance && m->name && words_within("eval", m->name) && words_within("train", name);
+    if ((distance >= m->distance && !trains) || (is_refused(m, option) && n < 2) || (!ours && option < 0))
         return;
     if (n > own ? words_within(name, m->given) && (own > 1 || is_kind_of(m->given, name)) : words_within(m->given, name)) {
         m->name = name;

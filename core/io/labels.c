@@ -6,6 +6,7 @@
 #include "core/io/labels.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/mem.h"
@@ -61,13 +62,22 @@ yk_status yk__labels_copy(char *const *name, int count, yk__labels *out, yk_erro
     return s;
 }
 
+/* The number that label2id gives a name, which some files have as text: "0"; -1 if the value is no whole number. */
+static json_int_t number_of(const json_t *v)
+{
+    const char *text = json_is_string(v) ? json_string_value(v) : "";
+    const size_t n = strlen(text);
+    if (n && n < 10 && strspn(text, "0123456789") == n)
+        return atol(text);
+    return json_is_integer(v) ? json_integer_value(v) : -1;
+}
+
 /* label2id numbers a data set's names in transformers' scripts, and id2label names the results: the two must not contradict each other. */
 static yk_status numbers_check(const json_t *numbers, const char *path, const yk__labels *labels, yk_error *err)
 {
     for (int i = 0; i < labels->count && json_is_object(numbers); i++) {
-        const json_t *v = json_object_get(numbers, labels->name[i]);
-        const json_int_t k = json_integer_value(v);
-        if (v && (!json_is_integer(v) || k < 0 || k >= labels->count || strcmp(labels->name[k], labels->name[i]) != 0))
+        const json_int_t k = number_of(json_object_get(numbers, labels->name[i]));
+        if (k >= labels->count || (k >= 0 && strcmp(labels->name[k], labels->name[i]) != 0))
             return yk__fail(err, YK_E_FORMAT, "%s: id2label names class %d \"%.60s\", and label2id gives that name another number: make "
                             "them agree", path, i, labels->name[i]);
     }

@@ -228,7 +228,9 @@ static void exec_advise(const char *program, int reason, char *text, size_t size
     *text = 0;
     if ((reason != ENOENT && reason != EACCES && reason != ENOEXEC) || access(program, F_OK))
         return;
-    if (by)
+    if (dot && (!strcmp(dot, ".c") || !strcmp(dot, ".cpp") || !strcmp(dot, ".cc")))
+        snprintf(text, size, ": is a source: compile it, and name the program");
+    else if (by)
         snprintf(text, size, ": name the program that runs it: %s %s", by, program);
     else if (reason == ENOENT && !strchr(program, '/'))
         snprintf(text, size, " in PATH: ./%s is the file of this folder", program);

@@ -432,12 +432,21 @@ static yk_status names_listed(struct rows_reader *reader, const char *path, yk_e
     return s;
 }
 
+/* In text: the first names that a label may have. */
+static void expected_names(const struct rows_reader *reader, char *text, size_t size)
+{
+    enum { SHOWN = 4 };
+    size_t n = (size_t)snprintf(text, size, "one of the %s", by_model(reader) ? "names in the model's id2label" : "known label names");
+    for (int i = 0; i < reader->rows->classes && i <= SHOWN; i++)
+        n += (size_t)(i < SHOWN ? snprintf(text + n, size - n, "%s'%.40s'", i ? ", " : ": ", reader->rows->names[i])
+                                : snprintf(text + n, size - n, ", .."));
+}
+
 /* Every row's name gets its place in reader->rows->names. */
 static yk_status labels_renumber(struct rows_reader *reader, yk_error *err)
 {
     int n = yk__strmap_count(reader->names);
-    const char *expected =
-        by_model(reader) ? "one of the names in the model's id2label" : "one of the known label names";
+    char expected[256];
     int32_t *to = yk__malloc((size_t)n * sizeof *to);
     if (!to)
         return yk__fail_mem(err, (size_t)n * sizeof *to, "label numbers");
@@ -451,6 +460,7 @@ static yk_status labels_renumber(struct rows_reader *reader, yk_error *err)
     for (int64_t i = 0; i < reader->rows->count; i++) {
         int32_t k = reader->rows->label[i];
         if (to[k] < 0) {
+            expected_names(reader, expected, sizeof expected);
             fail_label(reader, reader->rows->line[i], yk__strmap_key(reader->names, k), expected, err);
             yk__free(to);
             return err->status;

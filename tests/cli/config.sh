@@ -173,7 +173,13 @@ written() { # what yoke config writes is read by launch and train, and shown
         refused 'expected such a file (--config-file, --deepspeed)' train --dry-run --precison bf16 &&
         grep -q 'yoke train: --precision bf16' "$out/shown" || return 1
     refused "train.precison: yoke train has no such option: did you mean precision" config --dry-run --config-file "$out/wrong.yaml" &&
-        refused "no terminal to ask in" config </dev/null
+        refused "no terminal to ask in" config </dev/null || return 1
+    for word in gpu "4 --hosts a:4"; do # what launch takes together
+        # shellcheck disable=SC2086
+        "$yoke" config --nproc-per-node $word --config-file "$out/word.yaml" --dry-run >"$out/shown" 2>&1 &&
+            grep -q "nproc-per-node: ${word%% *}" "$out/shown" || { cat "$out/shown"; return 1; }
+    done
+    refused "--nproc-per-node gpu counts the devices of this host" config --nproc-per-node gpu --hosts a,b --dry-run
 }
 printf 'yoke: 1\ntrain:\n  precison: bf16\n' >"$out/wrong.yaml"
 [ -z "$yaml" ] || ok "yoke config writes what launch and train read" written
@@ -346,7 +352,7 @@ written_all() { # each option of the table about a job's form, written, read bac
         config --config-file "$out/none.yaml" --shard gradients --offload params=host &&
         refused "--shard-within has no effect with --shard state" config --config-file "$out/none.yaml" --shard state --shard-within host &&
         refused "--offload state=nowhere" config --config-file "$out/none.yaml" --offload state=nowhere &&
-        refused "--num-processes has no effect beside --hosts" config --config-file "$out/none.yaml" --hosts a --num-processes 2 &&
+        refused "--nnodes has no effect beside --hosts" config --config-file "$out/none.yaml" --hosts a --nnodes 2 &&
         [ ! -e "$out/none.yaml" ] && "$yoke" config --dry-run -n 2 | grep -q 'num-processes: 2'
 }
 [ -z "$yaml" ] || ok "yoke config writes what a file of settings can hold about a job's form" written_all

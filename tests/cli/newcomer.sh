@@ -32,6 +32,8 @@ scripts() {
     printf 'print(1)\n' >train.py && printf 'data' >data.bin && printf '#!/nosuch/sh\n' >odd && chmod +x odd || return 1
     says "name the program that runs it: python3 train.py" launch train.py --lr 3 &&
         says "name the program that runs it: python3 ./train.py" launch ./train.py &&
+        : >own.c && says "is a source: compile it" launch own.c &&
+        says "--include: --hosts names the hosts" launch --include localhost true &&
         says "in PATH: ./data.bin is the file of this folder" launch data.bin &&
         says "expected a program, a file that may be executed (chmod +x)" launch ./data.bin &&
         says "its interpreter (its first line, #!..) is not there" launch ./odd &&
@@ -53,9 +55,19 @@ words() {
         says "--hub-model: as of --hub-model-id, nothing is uploaded" train --hub_model x &&
         says "--save-total: did you mean --save-total-limit?" train --save_total 3 &&
         says "-lr: options begin with --: did you mean --lr?" train -lr 3 &&
-        says "--learning-rte: did you mean --learning-rate?" train --learning_rte 3
+        says "--learning-rte: did you mean --learning-rate?" train --learning_rte 3 &&
+        says "--per-device-batch: did you mean --per-device-train-batch-size?" train --per_device_batch 8 &&
+        says "--per-device-batch: did you mean --per-device-eval-batch-size?" eval --per_device_batch 8
 }
 ok "an option with the same words" words
+valueless() { # an option is no value of the one before it, by its own name or another program's; and advice has no origin
+    says "--resume-from-checkpoint needs a value: DIR|last, and --output_dir stands there" train --resume_from_checkpoint --output_dir t2 &&
+        [ "$(wc -l <said)" = 1 ] && says "--learning-rate needs a value: R, and --model stands there" train --lr --model mlp &&
+        says "--data needs a value: [KIND:]PATH[,..], and --learning-rate stands there" train --data --lr=3 &&
+        says "--num-processes needs a value: N, and --hosts stands there" launch -n --hosts a true &&
+        says "--zero_stage: --shard state" train --zero_stage 2 --fsdp full_shard && ! grep -q "for the optimizer \[" said
+}
+ok "an option without its value" valueless
 near() { # near COMMAND, on standard input OPTION MEANT: one command line has them all, and each its line
     cat >table
     # shellcheck disable=SC2046
@@ -182,20 +194,25 @@ rounds() { # what is wrong is said at once; an argument without an option is tol
         says "--text_column: --data names the columns" train --text_column review
 }
 ok "all errors of a command line in one message" rounds
-told() { # a text's end that does not train, checkpoints that are not written, the lines of a text to predict
+# A text's end that does not train, checkpoints that are not written beside a model in a folder of its name, the lines of a text to predict.
+told() {
     printf 'text,label\na b,0\nb c,1\na b c,0\nb,1\n' >rows.csv && seq 400 >t.txt || return 1
     small="--tokenizer bytes --max-steps 2 --devices cpu:0 --overwrite-output-dir"
     # shellcheck disable=SC2086
     "$yoke" train --model gpt2 --model-config n_layer=1,n_head=2,n_embd=16,n_positions=32 --data text:t.txt --save-steps 9 $small \
-        --output-dir text >said 2>&1 && grep -q "the last tenth of the text evaluates and does not train: --eval-data" said &&
+        --output-dir gpt2 >said 2>&1 && grep -q "the last tenth of the text evaluates and does not train: --eval-data" said &&
         grep -q -- "no checkpoint is written but the model at the end: --save-steps 9 is more than the run's 2 steps" said &&
-        says "there is no checkpoint in the output folder text: a run writes some by --save-steps" train --model gpt2 --data text:t.txt \
-            --model-config n_layer=1,n_head=2,n_embd=16,n_positions=32 $small --output-dir text --resume-from-checkpoint last || return 1
+        says "there is no checkpoint in the output folder gpt2: a run writes some by --save-steps" train --model gpt2 --data text:t.txt \
+            --model-config n_layer=1,n_head=2,n_embd=16,n_positions=32 $small --output-dir gpt2 --resume-from-checkpoint last || return 1
     # shellcheck disable=SC2086
     "$yoke" train --model bert --data rows.csv --global-batch 2 \
         --model-config hidden_size=16,num_hidden_layers=1,num_attention_heads=2,intermediate_size=16 $small \
         --output-dir of_rows >said 2>&1 || { cat said; return 1; }
-    printf 'a b\nc\n' >new.txt && "$yoke" predict --from of_rows --data new.txt --devices cpu:0 >said && [ "$(wc -l <said)" = 2 ]
+    printf 'a b\nc\n' >new.txt || return 1
+    for spec in new.txt lines:- lines:/dev/stdin; do # a pipe is read, too
+        # shellcheck disable=SC2002
+        cat new.txt | "$yoke" predict --from of_rows --data "$spec" --devices cpu:0 >said && [ "$(wc -l <said)" = 2 ] || return 1
+    done
 }
 ok "defaults of running text and checkpoints, and a text to predict" told
 plan

@@ -94,7 +94,8 @@ elsewhere() { # commands of other programs: one line, which says more than that 
     done
 }
 ok "commands of other programs" elsewhere
-environment() { "$yoke" env >"$out/env" && grep -q '^rank\|^machine\|cpu' "$out/env" && grep -q YOKE_DEVICES "$out/env"; }
+environment() { "$yoke" env >"$out/env" && grep -q '^rank\|^machine\|cpu' "$out/env" && grep -q YOKE_DEVICES "$out/env" &&
+    grep -A1 '^YOKE_STUCK_MS ' "$out/env" | grep -q '; 0: never (core/base)$'; }
 ok "yoke env" environment
 
 same_names() { # names of other programs give the same bits as ours, and a line where there is something to say; two that differ are refused

@@ -206,23 +206,24 @@ print(json.load(open(sys.argv[1]))["candidates"][0]["rank_bytes"] - 100000)' "$o
         { cat "$out/said"; return 1; }
     unset YOKE_PLUGINS YOKE_SLOW_OWN YOKE_SLOW_FACTORS
 }
+drive="$out/a&d'r\$ive" # a shell reads its name in quotes alone
 disk() { # moments that no micro batch has room for: the plan has them on the disk, its line trains, and its line of the disk adds up
-    mkdir "$out/drive"
+    mkdir "$drive"
     set -- --model gpt2 --model-config n_layer=8,n_embd=256,n_head=2,vocab_size=256,n_positions=32,seq_len=32 --devices cpu:0! \
         --global-batch 8 --no-gradient-checkpointing --eval-strategy no
-    "$yoke" plan "$@" --disk "$out/drive" --objective memory --json >"$out/free" && ! grep -q 'nvme' "$out/free" || return 1
+    "$yoke" plan "$@" --disk "$drive" --objective memory --json >"$out/free" && ! grep -q 'nvme' "$out/free" || return 1
     limit=$(python3 -c 'import json, sys
 print(json.load(open(sys.argv[1]))["candidates"][0]["rank_bytes"] - 10000000)' "$out/free")
     "$yoke" plan "$@" --limit "$limit" >"$out/plan" 2>"$out/err" && return 1
-    "$yoke" plan "$@" --limit "$limit" --disk "$out/drive" --json >"$out/json" || { cat "$out/json"; return 1; }
-    "$yoke" plan "$@" --limit "$limit" --disk "$out/drive" >"$out/plan" || { cat "$out/plan"; return 1; }
+    "$yoke" plan "$@" --limit "$limit" --disk "$drive" --json >"$out/json" || { cat "$out/json"; return 1; }
+    "$yoke" plan "$@" --limit "$limit" --disk "$drive" >"$out/plan" || { cat "$out/plan"; return 1; }
     cat "$out/plan"
     grep -q '^ 1  state      state=nvme ' "$out/plan" && grep -q '^ -  state      no         .* needs ' "$out/plan" &&
         grep -q '^rank 0  cpu:0!* .*, disk [0-9]* %$' "$out/plan" &&
         grep -q '^disk: reads and writes [0-9.]* [KM]iB a step at [0-9.]* [KMG]iB/s: [0-9.]* ms, beside the update$' "$out/plan" || return 1
     echo "exec \"$yoke\" train $text $(chosen) --max-steps 2 --json --output-dir \"$out/on-disk\"" >"$out/line.sh"
     sh "$out/line.sh" >"$out/said" 2>"$out/err" || { cat "$out/err"; return 1; }
-    python3 - "$out/json" "$out/said" <<'P' && [ -z "$(ls -A "$out/drive")" ]
+    python3 - "$out/json" "$out/said" <<'P' && [ -z "$(ls -A "$drive")" ]
 import json, sys
 plan, run = json.load(open(sys.argv[1]))["candidates"][0], json.loads(open(sys.argv[2]).read().splitlines()[-1])
 assert plan["disk_step_bytes"] == 2 * run["disk_bytes"] > 0, (plan, run)
@@ -234,7 +235,7 @@ described_disk() { # a slower disk in the file is a longer step; a file without 
         printf '{"disk": %s, "devices": [{"name": "a", "memory": 0, "products": 1e-10, "moved": 2e-10, "update": 1e-9}]}\n' $rate \
             >"$out/$rate.json"
         # shellcheck disable=SC2086
-        "$yoke" plan $gpt2 --no-gradient-checkpointing --global-batch 8 --offload "state=nvme:$out/drive" --device-file "$out/$rate.json" \
+        "$yoke" plan $gpt2 --no-gradient-checkpointing --global-batch 8 --offload "state=nvme:$drive" --device-file "$out/$rate.json" \
             --json >"$out/$rate" || return 1
     done
     python3 - "$out/1e-9" "$out/1e-7" <<'P' || return 1
@@ -244,7 +245,8 @@ moved = slow["disk_step_bytes"]
 assert moved > 0 and abs(slow["ranks"][0]["disk_s"] - max(0, 1e-7 * moved - slow["ranks"][0]["update_s"])) < 1e-6, slow
 assert fast["step_s"] < slow["step_s"]
 P
-    refused 'has no time of a disk' --disk "$out/drive" --device-file "$out/one.json" &&
+    refused 'has no time of a disk' --disk "$drive" --device-file "$out/one.json" &&
+        refused 'expected a folder of at most 2048 bytes, got 2101' --disk "/$(printf '%02100d' 0)" --device-file "$out/one.json" &&
         refused 'expected a folder without blanks' --disk "$out/a b" && refused 'expected a folder' --disk /no/such/folder --devices cpu:0
 }
 ok "a described disk" described_disk

@@ -115,6 +115,9 @@ ok "batches that do not" changed 2 "do not add up to the 416 rows that were used
 
 ok "another order of rows within an epoch" changed 2 "were shuffled by seed 42, this job's are by 7" --data-seed 7
 ok "more rows" changed 0 "was made with 640 rows, these data have 600: the epoch under way goes on" --max-train-samples 600
+ok "too few rows" changed 2 "was made with 640 rows, after batch 13 of an epoch; these data have 96, an epoch of 3 batches: give" \
+    --max-train-samples 96
+ok "in one line" test "$(grep -c -e rows -e batch "$out/err")" = 1
 other_rows() {
     mkdir "$out/inverted" && cp "$out/images"/* "$out/inverted" && python3 - "$out/inverted/train-images-idx3-ubyte" <<'P' || return 1
 import sys

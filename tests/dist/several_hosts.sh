@@ -197,9 +197,16 @@ finish
 [ $code -eq 137 ] && nothing_left
 check
 
-PATH=$tmp:$PATH SLURM_JOB_ID=7 SLURM_NNODES=3 SLURM_JOB_NODELIST="n[1-2],m" SLURM_NTASKS=4 SLURM_TASKS_PER_NODE="1(x2),2" \
-    run -- sh -c 'echo "$YOKE_RANK $YOKE_HOST_ID"'
-[ $code -eq 0 ] && [ "$(grep '^\[' "$tmp/out" | LC_ALL=C sort)" = "[0] 0 n1
+allocated() { # WORDS...: in an allocation of three nodes and four tasks
+    PATH=$tmp:$PATH SLURM_JOB_ID=7 SLURM_NNODES=3 SLURM_JOB_NODELIST="n[1-2],m" SLURM_NTASKS=4 SLURM_TASKS_PER_NODE="1(x2),2" run "$@"
+}
+allocated --nnodes 2 -n 4 true
+first=$code
+grep -q -e '--nnodes 2: the 3 nodes of this Slurm allocation are the hosts' "$tmp/err" || first=1
+allocated --nnodes 3 --node-rank 1 true
+second=$code
+allocated --nnodes 3 -- sh -c 'echo "$YOKE_RANK $YOKE_HOST_ID"'
+[ $first -eq 2 ] && [ $second -eq 2 ] && [ $code -eq 0 ] && [ "$(grep '^\[' "$tmp/out" | LC_ALL=C sort)" = "[0] 0 n1
 [1] 1 n2
 [2] 2 m
 [3] 3 m" ]

@@ -29,11 +29,11 @@ train "$yoke" launch --devices "cpu:0 cpu:0" -- python3 "$tmp/keeps.py"
 check "a wrapper that keeps them"
 
 train env WORLD_SIZE=2 RANK=0 LOCAL_RANK=0
-refused "one of several of torchrun.*not set: YOKE_ADDR, YOKE_PORT, YOKE_SECRET_FILE.*YOKE_LAUNCHER=none"
+refused "one of several of torchrun.*not set: MASTER_ADDR, MASTER_PORT (for a second host YOKE_SECRET_FILE, too).*YOKE_LAUNCHER=none"
 check "with half of torchrun's variables, rank 0"
 
 train env WORLD_SIZE=2 RANK=1 LOCAL_RANK=1
-refused "one of several of torchrun.*(WORLD_SIZE=2, RANK=1).*not set: YOKE_ADDR, YOKE_PORT, YOKE_SECRET_FILE"
+refused "one of several of torchrun.*(WORLD_SIZE=2, RANK=1).*not set: MASTER_ADDR, MASTER_PORT"
 check "with half of torchrun's variables, rank 1, which rank 0 may not speak for"
 
 YOKE_RANK=1 YOKE_SIZE=2 YOKE_ADDR=127.0.0.1 YOKE_PORT=99999 YOKE_SECRET_FILE=/nonexistent timeout 60 \

@@ -41,8 +41,8 @@ breaks() { # breaks FAULT TRANSPORT LINE: rank 1 breaks from its 301st request o
     took=$(($(date +%s%N) / 1000000 - $(date -r "$out/stamp" +%s%N) / 1000000))
     echo "$took ms from the fault to the end"
     cat "$out/run.err"
-    [ $code = 1 ] && [ $took -lt 4000 ] && [ "$(grep -c '^yoke: launch: ' "$out/run.err")" = 1 ] &&
-        grep -q "^yoke: launch: rank 1 (cpu:0!).*$3" \
+    [ $code = 1 ] && [ $took -lt 4000 ] && [ "$(grep -c '^yoke launch: ' "$out/run.err")" = 1 ] &&
+        grep -q "^yoke launch: rank 1 (cpu:0!).*$3" \
         "$out/run.err" && left || return 1
     last=$(ls "$out/run" | sed -n 's/^checkpoint-\([0-9]*\)$/\1/p' | sort -n | tail -n 1)
     [ "$last" -ge 5 ] && train rest $((last + 1)) --resume-from-checkpoint "$out/run/checkpoint-$last" || { cat "$out/rest.err"; return 1; }

@@ -106,13 +106,19 @@ static const struct question {
     double least, most;                        /* range of a whole number; most 0 for none */
     bool hosts;                                /* asked only for several hosts */
 } questions[] = {CONFIG_SETTINGS(CONFIG_QUESTION)};
-enum { QUESTIONS = sizeof questions / sizeof questions[0], NNODES = 0, MASTER_ADDR = 2 };
+enum { QUESTIONS = sizeof questions / sizeof questions[0], NNODES = 0, MASTER_ADDR = 2, NPROC = 6 };
 
 typedef char answers[QUESTIONS][256];
 
 static bool question_trains(const struct question *q)
 {
     return !strcmp(q->section, "train");
+}
+
+/* The words that yoke launch takes for the number of ranks of a host (launch_words.c). */
+static bool is_device_word(const struct question *q, const char *answer)
+{
+    return !strcmp(q->option, "nproc-per-node") && yk__cli_is_named("gpu|cpu|auto", answer, strlen(answer));
 }
 
 /* The reason why an answer is invalid, or NULL. */
@@ -123,7 +129,7 @@ static const char *answer_fault(const struct question *q, const char *answer)
     const double v = strtod(answer, &end);
     if (!q->arg && yk__cli_truth(answer) < 0)
         return "expected true or false";
-    if (q->most > 0 && (end == answer || *end || !(v >= q->least && v <= q->most) || v != (double)(long)v)) {
+    if (q->most > 0 && !is_device_word(q, answer) && (end == answer || *end || !(v >= q->least && v <= q->most) || v != (double)(long)v)) {
         snprintf(text, sizeof text, "expected a whole number from %g to %g", q->least, q->most);
         return text;
     }
@@ -211,11 +217,15 @@ static bool questions_ask(answers given)
 /* Refuses what yoke launch refuses together; false after messages. */
 static bool answers_launch(const yk__cli *cli, answers given)
 {
-    static const char *const counts[] = {"nnodes", "node-rank", "num-processes", "nproc-per-node"};
+    static const char *const counts[] = {"nnodes", "node-rank"};
     const bool listed = yk__cli_text(cli, "hosts") || yk__cli_text(cli, "hostfile");
     bool bad = false;
-    for (int i = 0; i < 4 && listed; i++)
-        yk__cli_refuse_idle(cli, counts[i], "beside --hosts or --hostfile, which say how many ranks each host has", &bad);
+    for (int i = 0; i < 2 && listed; i++)
+        yk__cli_refuse_idle(cli, counts[i], "beside --hosts or --hostfile, which name the hosts", &bad);
+    if (listed && is_device_word(&questions[NPROC], given[NPROC])) {
+        yk__cli_usage(&command, "--nproc-per-node %s counts the devices of this host: give a number for a list of hosts", given[NPROC]);
+        bad = true;
+    }
     if (yk__cli_text(cli, "hosts") && yk__cli_text(cli, "hostfile")) {
         yk__cli_usage(&command, "--hosts and --hostfile: give one of them");
         bad = true;

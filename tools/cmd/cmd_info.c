@@ -419,11 +419,11 @@ static void print_env_text(const yk__cli *cli, const char *plugins)
     for (yk__option i = 0; i < YK__OPTION_N; i++) {
         const yk__option_row *row = yk__option_row_of(i);
         const char *from, *value = setting_value(cli, i, &from);
-        char help[256];
-        snprintf(help, sizeof help, "%s%s%s%s (%s%s)", row->help, row->words ? ": " : "", row->words ? row->words : "",
-                 row->kind == YK__OPTION_SIZE || row->kind == YK__OPTION_SIZES ? ", as 500K, 16M or 1.5G" : "",
-                 strcmp(row->layer, "transport") && strcmp(row->layer, "tools") ? "core/" : "", row->layer);
-        print_variable(row->name, value, from, strcmp(from, "default") ? row->preset : NULL, help);
+        char *help = yk__format("%s%s%s%s (%s%s)", row->help, row->words ? ": " : "", row->words ? row->words : "",
+                                row->kind == YK__OPTION_SIZE || row->kind == YK__OPTION_SIZES ? ", as 500K, 16M or 1.5G" : "",
+                                strcmp(row->layer, "transport") && strcmp(row->layer, "tools") ? "core/" : "", row->layer);
+        print_variable(row->name, value, from, strcmp(from, "default") ? row->preset : NULL, help ? help : row->help);
+        yk__free(help);
     }
     print_foreign(plugins);
     yk__options_unknown(plugins, print_unknown);

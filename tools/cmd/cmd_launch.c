@@ -48,7 +48,8 @@ static const yk__cli_option options[] = {
     {"dry-run", NULL, NULL, "print what would be run where, and start no rank; hosts are asked for their devices", NULL},
     {"json", NULL, NULL, "print, when all has ended, one JSON line about the job on standard output", NULL},
     REFUSED("multi-gpu|multi-cpu|multi-xpu|multi-npu", NULL, "--devices says which devices there are, one rank each: --devices cuda:*"),
-    REFUSED("gpu-ids|include|exclude|num-gpus", "LIST", "--devices names the devices: --devices 'cuda:0 cuda:1'"),
+    REFUSED("include|exclude", "LIST", "--hosts names the hosts and --devices the devices: --hosts a:2,b or --devices 'cuda:0 cuda:1'"),
+    REFUSED("gpu-ids|num-gpus", "LIST", "--devices names the devices: --devices 'cuda:0 cuda:1'"),
     REFUSED("mpi|use-mpi", NULL, "mpirun starts the ranks itself: mpirun -n 2 PROGRAM"),
     REFUSED("use-fsdp", NULL, "the program shards: yoke train --shard params, or yk_config.shard"),
     REFUSED("fsdp-sharding-strategy|fsdp-offload-params|fsdp-auto-wrap-policy|fsdp-transformer-layer-cls-to-wrap|fsdp-state-dict-type|"
@@ -358,12 +359,21 @@ static bool check_nodes(const yk__cli *cli, const parts *p, uint32_t restarts)
     return false;
 }
 
-/* A list has its own number of hosts; those of ranks are matched with it later (yk__hosts_allot). */
-static bool read_listed(const yk__cli *cli, bool slurm)
+/* A list has its own number of hosts; those of ranks are matched with it later (yk__hosts_allot). slurm: the nodes of an allocation. */
+static bool read_listed(const yk__cli *cli, bool slurm, uint32_t nodes)
 {
+    const char *all = yk__variable_text("SLURM_NNODES");
     bool bad = false;
+    if (slurm && yk__cli_typed(cli, "nnodes") && nodes != (uint32_t)atoi(all)) {
+        yk__cli_usage(&command, "--nnodes %u: the %s nodes of this Slurm allocation are the hosts: --hosts LIST names some of them, for "
+                      "ssh", nodes, all);
+        bad = true;
+    }
     if (slurm)
-        return true;
+        yk__cli_refuse_idle(cli, "node-rank", "in a Slurm allocation, whose nodes are the hosts, unless YOKE_LAUNCHER=none takes this node "
+                            "alone", &bad);
+    if (slurm)
+        return !bad;
     yk__cli_refuse_idle(cli, "nnodes", "beside --hosts or --hostfile, which name the hosts", &bad);
     yk__cli_refuse_idle(cli, "node-rank", "beside --hosts or --hostfile, which name the hosts", &bad);
     return !bad;
@@ -380,7 +390,7 @@ static bool read_parts(const yk__cli *cli, uint32_t restarts, parts *p)
     yk__cli_int(cli, "master-port", 1, 65535, &bad);
     launch_each_read(cli, listed, &p->each, &p->devices, &bad);
     if (listed)
-        return read_listed(cli, !named) && !bad;
+        return read_listed(cli, !named, p->nodes) && !bad;
     if (!bad && p->asked && (p->asked % p->nodes || (p->each && p->each * p->nodes != p->asked))) {
         yk__cli_usage(&command, p->each ? "--num-processes %u is of all hosts, and %u of --nproc-per-node %u have another number"
                                         : "--num-processes %u is of all hosts, and %u hosts have no even part of it",

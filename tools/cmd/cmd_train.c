@@ -42,7 +42,7 @@ static const yk__cli_command command = {
             "its evaluation have ended, the ranks write DIR/checkpoint-STEP together and leave with exit code 75.\n"
             "--resume-from-checkpoint last goes on from there. A second signal ends the run at once.\n\n"
             "Example: yoke train --model mlp --data idx:/usr/share/datasets/fashion-mnist --output-dir out",
-    .exits = "75 ended by SIGTERM or SIGUSR1, with a checkpoint to go on from",
+    .exits = "75 ended by SIGTERM or SIGUSR1, with a checkpoint to go on from (Ctrl-C saves nothing)",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .spellings = spellings,

@@ -414,6 +414,11 @@ static bool folder_find(search *s)
                       "another one", disk);
         return false;
     }
+    if (s->folder && (strlen(s->folder) > FOLDER_MOST || strlen(disk ? s->on_disk : offload) > FOLDER_MOST + 64)) {
+        yk__cli_usage(s->cli->command, "--%s: expected a folder of at most %d bytes, got %zu", disk ? "disk" : "offload", FOLDER_MOST,
+                      strlen(s->folder));
+        return false;
+    }
     if (disk && !yk__cli_text(s->cli, "device-file") && access(disk, W_OK | X_OK)) {
         yk__cli_usage(s->cli->command, "--disk %s: expected a folder to write to, got: %s", disk, strerror(errno));
         return false;
@@ -533,10 +538,11 @@ void search_print(const search *s, const candidate *c)
 {
     static const char *const of_run[] = {"devices", "memory-limit", "output-dir"}; /* not for a child that plans */
     static char names[YK_CLI_OPTIONS][48];
-    char *given[MOST_ARGS], text[OPTIONS_MOST];
+    char *given[MOST_ARGS], text[OPTIONS_MOST], *rest;
     const int n = user_arguments(s->cli, given, names);
     search_options(s, c, text, sizeof text);
-    printf("%s", text);
+    for (char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+        word_print(word);
     for (int i = 0; i < n; i++)
         word_print(given[i]);
     for (size_t i = 0; i < sizeof of_run / sizeof of_run[0]; i++)

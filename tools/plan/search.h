@@ -48,7 +48,7 @@ typedef struct search {
 /* Finds the devices (of --device-file, or measured), then plans and sorts all candidates. False after a message; *code: the exit code. */
 bool search_run(search *s, const yk__cli *cli, bool by_memory, char *program, int *code);
 void search_free(search *s);
-enum { OPTIONS_MOST = 2304 }; /* bytes of the options in text, with a folder of 2,048 */
+enum { FOLDER_MOST = 2048, OPTIONS_MOST = FOLDER_MOST + 320 }; /* bytes of a state's folder, and of the options in text with it */
 /* The options of a candidate behind the user's own ones, in text. */
 void search_options(const search *s, const candidate *c, char *text, size_t size);
 /* Prints them and the user's own ones, as words of a shell: the options of yoke train that the plan is for. */

@@ -91,7 +91,7 @@ void table_print(const search *s)
         return;
     print_bounds(s, &s->list[0]);
     print_disk(s, &s->list[0]);
-    printf("use: ");
+    printf("use:");
     search_print(s, &s->list[0]);
     printf("\n");
 }

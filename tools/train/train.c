@@ -251,6 +251,20 @@ static bool is_hub_name(const char *path)
     return *path && path != slash && *path != '.' && (!slash || (slash[1] && !strchr(slash + 1, '/')));
 }
 
+/* True for a model that the library makes by its name. The table of options lists them (train.h). */
+static bool is_model(const yk__cli *cli, const char *name)
+{
+    const int k = yk__cli_find(cli->command, "model", 5);
+    const size_t n = strlen(name);
+    for (const char *one = k < 0 ? "" : cli->command->options[k].help; *one; one += strspn(one, ", ")) {
+        const size_t length = strcspn(one, ", ");
+        if (length == n && !strncmp(one, name, n))
+            return true;
+        one += length;
+    }
+    return false;
+}
+
 /* Refuses a folder for the name of a kind, and a hub's name, which is no folder. From a folder with --model only the weights are read,
  * which leaves text without a tokenizer. */
 static void refuse_from(const yk__cli *cli, bool *bad)
@@ -259,7 +273,7 @@ static void refuse_from(const yk__cli *cli, bool *bad)
     const char *from = yk__cli_text(cli, "from"), *name = yk__cli_text(cli, "model");
     char path[4096];
     snprintf(path, sizeof path, "%s/config.json", name ? name : "");
-    if (name && is_there(path)) {
+    if (name && !is_model(cli, name) && is_there(path)) {
         yk__cli_usage(cli->command, "--model %s: is a model's folder, which stands behind --from: --model names what to make anew", name);
         *bad = true;
         return;
@@ -300,7 +314,9 @@ static void refuse_absent(const yk__cli *cli, bool *bad)
         else
             snprintf(path, sizeof path, "%s", given ? given : "");
         struct stat st;
-        if (!*path || !stat(path, &st) || errno != ENOENT || (i == 3 && is_hub_name(path))) /* refuse_from has more about a hub's name */
+        if (!*path || (i < 3 && !strcmp(path, "-"))) /* standard input */
+            continue;
+        if (!stat(path, &st) || errno != ENOENT || (i == 3 && is_hub_name(path))) /* refuse_from has more about a hub's name */
             continue;
         yk__fail_open(&err, path, ENOENT);
         yk__cli_usage(cli->command, "--%s: %s", names[i], err.text);

@@ -28,11 +28,20 @@ static yk_status find_torch_address(yk__origin *origin, yk_error *err)
     const char *address = yk__variable_text("MASTER_ADDR"), *agent = yk__variable_text("TORCHELASTIC_USE_AGENT_STORE");
     const unsigned own = agent && (!strcmp(agent, "True") || !strcmp(agent, "1"));
     unsigned long long port;
+    yk__missing missing = {""};
     if (address)
         snprintf(origin->address, sizeof origin->address, "%s", address);
     if (yk__variable_number("MASTER_PORT", &port) && port && port + own <= 65535)
         origin->port = (uint16_t)(port + own);
-    return yk__origin_meet(origin, err);
+    if (!yk__variable_text("YOKE_ADDR"))
+        yk__missing_add(&missing, "MASTER_ADDR");
+    if (!yk__variable_text("YOKE_PORT"))
+        yk__missing_add(&missing, "MASTER_PORT");
+    if (!*missing.names)
+        return yk__origin_meet(origin, err);
+    if (!yk__variable_text("YOKE_SECRET_FILE")) /* the user of one host needs none (is_one_host) */
+        strcat(missing.names, " (for a second host YOKE_SECRET_FILE, too)");
+    return yk__origin_incomplete(origin, &missing, err);
 }
 
 /* Writes the first name of a list: a3 for "a[3-4,7],b". */

@@ -136,6 +136,17 @@ static void tell_other_rows(yk_data *d, const char *dir, const json_t *place)
         yk__log(YK_LOG_WARN, "resume", "%s was made with other data of as many rows; the present data are used", dir);
 }
 
+/* False, with the job's error, where fewer rows than before end before the place. */
+static bool place_reached(const yk_data *d, const char *dir, const json_t *place, uint64_t batch)
+{
+    uint64_t rows;
+    if (batch <= yk_data_batches(d) || !yk__state_count(json_object_get(place, "rows"), &rows) || rows == yk_data_rows(d))
+        return true;
+    yk__job_failf(d->job, YK_E_ARG, "%s was made with %" PRIu64 " rows, after batch %" PRIu64 " of an epoch; these data have %" PRIu64
+                  ", an epoch of %" PRIu64 " batches: give the rows of before", dir, rows, batch, yk_data_rows(d), yk_data_batches(d));
+    return false;
+}
+
 /* Converts the place to batches of this job's size. False, with the job's error, if none matches. */
 static bool convert_batch(const yk_data *d, const char *dir, const json_t *place, uint64_t *batch)
 {
@@ -168,8 +179,9 @@ void yk__data_state_restore(yk_job *job, const char *dir, const json_t *places)
             return;
         yk__state_count(json_object_get(place, "epoch"), &epoch);
         yk__state_count(json_object_get(place, "batch"), &batch);
+        if (!convert_batch(d, dir, place, &batch) || !place_reached(d, dir, place, batch))
+            continue;
         tell_other_rows(d, dir, place);
-        if (convert_batch(d, dir, place, &batch))
-            yk_data_seek(d, epoch, batch);
+        yk_data_seek(d, epoch, batch);
     }
 }

@@ -24,7 +24,7 @@
 static void say_launch(const char *text)
 {
     if (yk__log_level() >= YK_LOG_ERROR)
-        yk__launch_tell("yoke: launch", text);
+        yk__launch_tell("yoke launch", text);
 }
 
 static uint32_t restarts_allowed(void)

@@ -80,13 +80,18 @@ static bool count_labels(yk_job *job, yk__vid labels, yk__vid weight, int64_t ig
 }
 
 /* Refuses float labels with fractions, which a cast would silently truncate. */
-static bool labels_typed(yk_job *job, const char *name, const yk_value *labels)
+static bool labels_typed(yk_job *job, const char *name, const yk_value *labels, const yk_value *logits)
 {
+    const int dims = labels->dims;
+    const bool soft = dims && dims == logits->dims && labels->dim[dims - 1] == logits->dim[dims - 1]; /* a row of probabilities each */
     char text[96];
     if (labels->dtype != YK_F32 && labels->dtype != YK_F16 && labels->dtype != YK_BF16)
         return true;
-    yk__job_failf(job, YK_E_ARG, "%s: labels are %s: expected numbers of classes, i32; yk_cast(labels, YK_I32) makes them so", name,
-                  yk__value_shape_text(labels, text, sizeof text));
+    yk__job_failf(job, YK_E_ARG, "%s: labels are %s: expected numbers of classes, i32%s", name,
+                  yk__value_shape_text(labels, text, sizeof text),
+                  soft ? "; probabilities are not taken: yk_argmax(labels, -1) makes numbers of them"
+                  : dims + 1 == logits->dims ? "; yk_cast(labels, YK_I32) makes them so"
+                                             : ", one for each row of logits");
     return false;
 }
 
@@ -106,7 +111,7 @@ yk_t (yk_cross_entropy_with)(yk_t logits, yk_t labels, const yk_cross_entropy_co
     if (z == YK_NONE || y == YK_NONE || !yk_ok(job))
         return YK__POISON;
     const yk_value u = job->step.trace.value[z];
-    if (!labels_typed(job, name, &job->step.trace.value[y]))
+    if (!labels_typed(job, name, &job->step.trace.value[y], &u))
         return YK__POISON;
     const int64_t rows = yk__value_count(&job->step.trace.value[y]), flat[2] = {rows, u.dims ? u.dim[u.dims - 1] : 1};
     if (u.dims < 1 || yk__value_count(&u) != rows * flat[1] || (w != YK_NONE && yk__value_count(&job->step.trace.value[w]) != flat[1])) {

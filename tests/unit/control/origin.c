@@ -94,7 +94,10 @@ static const origin_case cases[] = {
     {"YOKE_RANK=1 YOKE_SIZE=3 YOKE_WORLD_SIZE=3 YOKE_ADDR=a YOKE_PORT=1 YOKE_SECRET_FILE=/s", "rank 1 of 3", false},
 
     /* several, and something is missing */
-    {"WORLD_SIZE=4 RANK=0 LOCAL_RANK=0", "not set: YOKE_ADDR, YOKE_PORT, YOKE_SECRET_FILE. A secret: head -c 32", false},
+    {"WORLD_SIZE=4 RANK=0 LOCAL_RANK=0", "not set: MASTER_ADDR, MASTER_PORT (for a second host YOKE_SECRET_FILE, too). A secret: "
+     "head -c 32", false},
+    {"WORLD_SIZE=4 RANK=0 LOCAL_RANK=0 MASTER_ADDR=a YOKE_SECRET_FILE=/s", "not set: MASTER_PORT. If each process", false},
+    {"WORLD_SIZE=4 RANK=0 MASTER_ADDR=a MASTER_PORT=1", "not set: YOKE_SECRET_FILE. A secret: head -c 32", false},
     {"WORLD_SIZE=4 RANK=2 LOCAL_RANK=2", "(WORLD_SIZE=4, RANK=2)", true},
     {"WORLD_SIZE=2 LOCAL_RANK=1", "not set: RANK", false},
     {"WORLD_SIZE=2 RANK=5 MASTER_ADDR=localhost MASTER_PORT=1", "expected the number of a process below", true},
