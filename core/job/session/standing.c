@@ -120,7 +120,8 @@ static bool process_is_traced(void)
 static bool look_note(uint64_t ms)
 {
     yk__standing *still = &own.still;
-    const uint32_t patience = yk__standing_note(still, yk__act_now(), 0, *yk__advance_count(), ms, own.least_ms, own.most_ms);
+    const uint32_t count = __atomic_load_n(yk__advance_count(), __ATOMIC_RELAXED);
+    const uint32_t patience = yk__standing_note(still, yk__act_now(), 0, count, ms, own.least_ms, own.most_ms);
     if (!patience || !act_ends(still->act) || still->ms <= patience / 2)
         return false;
     if (process_is_traced())

@@ -12,7 +12,7 @@
 
 enum { SIDE = 4, NETS = 600, MOST_VALUES = 16 };
 
-static uint32_t draw(uint32_t *seed, uint32_t below)
+static uint32_t number_draw(uint32_t *seed, uint32_t below)
 {
     return (uint32_t)((draw_number(seed) + 0.5f) * (float)below) % below;
 }
@@ -27,7 +27,7 @@ static yk__vid flat_relu(yk__graph *g, yk__vid x)
 static yk__vid random_value(net *n, yk__vid a, yk__vid b, uint32_t *seed)
 {
     yk__graph *g = &n->g;
-    switch (draw(seed, 10)) {
+    switch (number_draw(seed, 10)) {
     case 0:
         return yk__un(g, YK_OP_RELU, a);
     case 1:
@@ -39,12 +39,12 @@ static yk__vid random_value(net *n, yk__vid a, yk__vid b, uint32_t *seed)
     case 4:
         return yk__permute(g, a, (const uint32_t[]){1, 0});
     case 5: /* minus its sums of rows or columns */
-        return yk__bin(g, YK_OP_SUB, a, yk__scale(g, yk__sum(g, yk__dense(g, b), 1 + draw(seed, 2)), 0.25));
+        return yk__bin(g, YK_OP_SUB, a, yk__scale(g, yk__sum(g, yk__dense(g, b), 1 + number_draw(seed, 2)), 0.25));
     case 6:
         return flat_relu(g, a);
     case 7:
     case 8:
-        return yk__scale(g, yk__dot(g, a, b, draw(seed, 2), draw(seed, 2)), 0.5);
+        return yk__scale(g, yk__dot(g, a, b, number_draw(seed, 2), number_draw(seed, 2)), 0.5);
     default:
         return yk__bin(g, YK_OP_ADD, a, b);
     }
@@ -61,9 +61,10 @@ static void net_random(net *n, uint32_t seed)
     n->state = yk__slot_new(g, YK_SLOT_STATE, 4, 0);
     for (int i = 0; i < 2; i++)
         value[made++] = net_matrix(n, SIDE, SIDE);
-    for (const uint32_t most = 5 + draw(&seed, MOST_VALUES - 5); made < most; made++) {
+    for (const uint32_t most = 5 + number_draw(&seed, MOST_VALUES - 5); made < most; made++) {
         const uint32_t late = made < 4 ? made : 4; /* mostly of the latest values */
-        const yk__vid a = value[made - 1 - draw(&seed, late)], b = value[draw(&seed, 3) ? made - 1 - draw(&seed, late) : draw(&seed, made)];
+        const yk__vid a = value[made - 1 - number_draw(&seed, late)];
+        const yk__vid b = value[number_draw(&seed, 3) ? made - 1 - number_draw(&seed, late) : number_draw(&seed, made)];
         value[made] = random_value(n, a, b, &seed);
     }
     yk__vid y = yk__bin(g, YK_OP_MUL, value[made - 1], value[made - 1]);
