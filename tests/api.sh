@@ -76,6 +76,14 @@ called() { # by a program of the tree; yk_data_each is called by yk_each, yk_her
 }
 ok "a program calls every function" called
 
+whole_objects() { # a plugin or transport that is loaded needs no function of ours beside those that libyoke.so exports
+    for object in "$YOKE_BUILD"/.libs/yoke_*.so "$YOKE_BUILD"/.libs/transport_*.so; do
+        [ ! -f "$object" ] || nm -D --undefined-only "$object" | awk -v of="${object##*/}" '$2 ~ /^yk__/ { print of, $2 }'
+    done >"$out/needs"
+    ! grep . "$out/needs"
+}
+ok "no plugin or transport lacks a function of the core" whole_objects
+
 ok "tags are what the sources do" python3 "$api" check
 
 mkdir "$out/tree" && cp -r "$YOKE_SOURCE/scripts" "$YOKE_SOURCE/include" "$YOKE_SOURCE/core" "$YOKE_SOURCE/models" "$out/tree"

@@ -17,7 +17,7 @@
 
 /* Newest first. A driver older than CUDA 13 cannot run the first, so CUDA_NAMES_BEFORE_13 skips it. */
 static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", NULL};
-static cuda_cublaslt blas; /* library_open fills it, and nothing changes it after */
+static cuda_cublaslt blas; /* library_open fills it, again only after cuda_cublaslt_forget */
 static cuda_once once = CUDA_ONCE;
 
 /* The last two functions are not in the header's table, as they return no cublasStatus_t. */

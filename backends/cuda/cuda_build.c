@@ -5,8 +5,8 @@
  * processes. The kit first gives module_load a kept image from its cache folder (units.c), and calls module_build without one.
  *
  * kit_units_get (plugins/kit/units.c) calls module_load and module_build under its lock, while cuda_program.c makes a program: any thread,
- * before a step runs. kit_units_release calls module_release when the device closes. The caller of the kit has made the device's context
- * current.
+ * before a step runs. kit_units_release calls module_release when the device closes, without the lock. The caller of the kit has made the
+ * device's context current.
  *
  * A unit's text is `part`, pieces of source in order; `macros` are the compiler's options that define its macros.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hashing of long byte strings to 64 bits: four lanes, because a single lane would wait for its own multiplications. Ranks compare graphs
- * and parameters by it, and caches name files. Not for secrets (core/net/auth.c). Equal bytes give equal hashes on all machines; any
- * thread.
+ * Hashing of long byte strings to 64 bits: four lanes, because a single lane would wait for its own multiplications. Ranks compare steps,
+ * parameters and data by it, checkpoints check files, and ranks' meeting places take their names from it. Not for secrets
+ * (core/net/auth.c). Equal bytes give equal hashes on all machines; any thread.
  */
 #include "core/base/hash.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shape inference of the primitives: one function for each group of them, named by their rows in op_table.h. yk__infer (shape.c) calls it
- * after the number of operands and attributes was checked, both for the builder and for the checker. The checker's graphs come from
- * elsewhere, so an attribute may have any value. Lengths count elements.
+ * Shape inference of the primitives, dropout, the elementwise composites and the maps: one function for each group, named by its rows in
+ * op_table.h. yk__infer (shape.c) calls it after the number of operands and attributes was checked, both for the builder and for the
+ * checker. The checker's graphs come from elsewhere, so an attribute may have any value. Lengths count elements.
  */
 #include "core/graph/graph_internal.h"
 

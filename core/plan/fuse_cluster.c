@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Questions that the two halves of fusion share, gathering (fuse.c) and emitting (fuse_emit.c) clusters: reading a shape as another, the
- * node that makes a value, the needs of a node. Pure functions of the graph.
+ * Questions of both halves of fusion, gathering clusters (fuse.c) and emitting them (fuse_emit.c). The functions find strides for another
+ * shape, the only maker of a value, a node's needs, and operands read as a whole. Pure functions of the graph.
  */
 #include "core/plan/fuse_cluster.h"
 
@@ -55,6 +55,8 @@ bool yk__is_fill(const yk__fuse *fuse, yk__vid v)
     return k != YK_NONE && fuse->remap.src->node[k].op == YK_OP_FILL;
 }
 
+/* A node needs all earlier writers of its operands' roots. An all_reduce also needs the all_reduce before it, so fusion keeps their order.
+ * The upper half of *it counts operands. The lower half is the next writer plus 1, or 0 for the operand's latest. */
 uint32_t yk__fuse_need(const yk__fuse *fuse, uint32_t k, uint64_t *it)
 {
     const yk_node *n = &fuse->remap.src->node[k];
@@ -76,6 +78,7 @@ uint32_t yk__fuse_need(const yk__fuse *fuse, uint32_t k, uint64_t *it)
     return YK_NONE;
 }
 
+/* A product reads both operands as a whole, and dropout its key and rows. Such an operand keeps its own shape beside the cluster's. */
 bool yk__fuse_as_is(const yk_node *n, uint32_t i)
 {
     return n->op == YK_OP_DOT || (n->op == YK_OP_DROPOUT && i > 0);

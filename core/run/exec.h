@@ -70,7 +70,7 @@ yk_status yk__prog_run(yk__exec *exec, yk__prog *p, yk__inputs inputs, yk_error 
 yk_status yk__cache_find(yk__exec *exec, const yk__micro *m, yk__prog **p, yk_error *err);
 void yk__cache_clear(yk__exec *exec);
 
-/* ---- compute.c: copies of parameters in the compute format; and zeros ---- */
+/* ---- compute.c: copies of parameters in the compute format ---- */
 
 /* Renews the copies before a program reads them. If parameters come as messages and `whole` is false, each segment renews the copies of the
  * buckets it waits for. */
@@ -78,6 +78,9 @@ yk_status yk__compute_refresh(yk__exec *exec, bool whole, yk_error *err);
 /* Appends the cast of n of a parameter's values, f32, in one dimension, to elements from `at` on of its copy. */
 void yk__compute_cast(const yk__params *p, yk__graph *g, uint32_t number, uint64_t at, uint64_t n, yk__vid value);
 void yk__compute_drop(yk__exec *exec); /* the programs */
+
+/* ---- fill.c ---- */
+
 /* Writes zeros to all parameters and gradients (the gaps must be zero), or to this rank's moments only. */
 yk_status yk__fill_zero(yk__exec *exec, bool moments, yk_error *err);
 

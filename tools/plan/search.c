@@ -432,8 +432,9 @@ static bool disk_find(search *s)
     const char *file = yk__cli_text(s->cli, "device-file");
     struct statvfs disk_space;
     yk_error err = YK_ERROR_INIT;
-    if (s->described && s->on_disk && !(s->devices.disk > 0))
-        yk__fail(&err, YK_E_ARG, "--disk %s: %s has no time of a disk: give \"disk\", seconds of a byte", s->folder, file);
+    if (s->described && s->folder && !(s->devices.disk > 0))
+        yk__fail(&err, YK_E_ARG, "--%s %s: %s has no time of a disk: give \"disk\", seconds of a byte", s->on_disk ? "disk" : "offload",
+                 s->folder, file);
     if (s->folder && !s->described) {
         if (statvfs(s->folder, &disk_space) == 0)
             s->free_bytes = (double)disk_space.f_bavail * (double)disk_space.f_frsize;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Attention a block of queries at a time: at most the scores of 64 queries with their visible keys are in memory.
- * Each task packs the keys and values of its head. 16-bit formats multiply in their own format if the instruction set has such
- * products; scores, exponentials and sums are f32.
+ * Each task packs the keys and values of its head. Products of bf16 operands run in bf16 if the instruction set has them;
+ * packing widens other 16-bit operands to f32. Scores, exponentials and sums are f32.
  */
 #ifndef YOKE_BACKENDS_CPU_NN_CPU_ATTENTION_H
 #define YOKE_BACKENDS_CPU_NN_CPU_ATTENTION_H

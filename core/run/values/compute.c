@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Copies of the parameters that products read in the compute format (such as bf16), kept between steps, and the programs that write them.
- * micro.c calls yk__compute_refresh before each run, in the step thread; then each copy that the program reads is up to date.
+ * micro.c calls yk__compute_refresh before each run that reads copies, and param_hash.c before it hashes them, in the step thread.
  *
- * A group of one writes copies while it updates (update_programs.c), as do owners if copies are once per host. Other ranks' updates, and
- * any values the host wrote, are cast before the next program that reads them. Parameters that come as messages are cast bucket by bucket,
- * by the segment that waits for the bucket.
+ * A rank that updates whole parameters, alone or under LocalSGD, writes their copies during the update (update_programs.c), unless the host
+ * updates. Owners write copies that are once per host. Other ranks' updates, and any values the host wrote, are cast before the next
+ * program that reads them. Parameters that come as messages are cast bucket by bucket, by the segment that waits for the bucket.
  */
 #include "core/base/mem.h"
 #include "core/run/exec.h"

@@ -181,6 +181,11 @@ static void fit_log(const yk__params *p, const double *weight)
     size_t used = 0;
     for (uint32_t r = 0; r < n && used + 20 < sizeof text; r++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%.0f", r ? ":" : "", weight[r]);
+    bool even = true; /* the first capacity is an estimate: parts by it may be even ones */
+    for (uint32_t r = 1; r < n; r++)
+        even = even && weight[r] == weight[0];
+    if (even)
+        return;
     if (p->exchange->rank == 0 && n <= 32)
         yk__log(YK_LOG_WARN, "memory", "even slices do not fit: parts follow each rank's memory at first, as --shard-parts %s", text);
     else if (p->exchange->rank == 0)
