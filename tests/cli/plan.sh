@@ -44,6 +44,19 @@ whole_line() { # what is given stands in the line too, which a shell runs as it 
 }
 ok "the option line of a plan runs as it is printed" whole_line
 
+copies() { # a limit parts the 16-bit copies that processors share, so the bytes without a limit are not those under it
+    set -- --model gpt2 --model-config n_layer=2,n_embd=128,n_head=2,vocab_size=8192,n_positions=32,seq_len=32 --precision bf16 \
+        --global-batch 8 --devices "cpu/2" --eval-strategy no
+    limit=$("$yoke" estimate-memory "$@" --json | python3 -c 'import json, sys
+print(max(r["peak_bytes"] for r in json.load(sys.stdin)["ranks"]) * 26 // 25)') || return 1
+    "$yoke" plan "$@" --limit "$limit" >"$out/plan" || { cat "$out/plan"; return 1; }
+    cat "$out/plan"
+    grep -q '^ -  state      no             8      1  rank [01] .* the memory limit leaves ' "$out/plan" || return 1
+    echo "exec \"$yoke\" train $text $(chosen) --max-steps 1 --output-dir \"$out/copies\"" >"$out/line.sh"
+    sh "$out/line.sh" >"$out/said" 2>&1 || { cat "$out/said"; return 1; }
+}
+ok "a plan under a limit is made under it" copies
+
 no_blocks() { # a model without blocks is planned without recomputing, and a line says so
     "$yoke" plan --model mlp --model-config input_size=8,hidden=8 --global-batch 8 --device-file "$out/one.json" >"$out/plan" 2>"$out/err"
     code=$?

@@ -269,13 +269,14 @@ static json_t *unlimited_run(const search *s, const candidate *c, yk_error *err)
 
 /* Under a limit the planner recomputes more, as in the run; a candidate that cannot be planned so tells its need without. A rank that
  * stands for a described one has other slices, which a limit would not fit. */
-static json_t *limited_run(const search *s, const candidate *c, yk_error *err)
+static json_t *limited_run(const search *s, candidate *c, yk_error *err)
 {
     if (s->described)
         return unlimited_run(s, c, err);
     json_t *o = candidate_run(s, c, err);
     if (o || !getenv("YOKE_MEMORY_LIMIT"))
         return o;
+    c->refusal = yk__strdup(err->text);
     *err = (yk_error)YK_ERROR_INIT;
     return unlimited_run(s, c, err);
 }
@@ -290,6 +291,7 @@ static bool candidate_plan(search *s, candidate *c, yk_error *err)
     o = limited_run(s, c, err);
     if (o) {
         memory_read(s, c, o);
+        c->fits = c->fits && !c->refusal;
         time_read(s, c, o);
     }
     json_decref(o);
@@ -300,6 +302,7 @@ static void candidate_free(candidate *c)
 {
     free(c->rank);
     free(c->work);
+    yk__free(c->refusal);
 }
 
 static bool stage_same(const candidate *a, const candidate *b)

@@ -25,6 +25,7 @@ typedef struct candidate {
     double needs, has;    /* bytes there; has 0: unknown */
     double activations, state; /* bytes there, for a candidate that does not fit */
     bool fits;
+    char *refusal;        /* of the planner under the limit, if the bytes without it would fit; NULL: none */
     cost_rank *rank;      /* by row of devices */
     work *work;           /* the same */
 } candidate;

@@ -49,6 +49,11 @@ static void print_candidate(const search *s, const candidate *c, uint32_t number
                table_bytes_text(c->shared, d, sizeof d), table_bytes_text(c->wire, e, sizeof e));
         return;
     }
+    if (c->refusal && c->needs <= c->has) { /* a rank under a limit shares less with its neighbours */
+        static const char launcher[] = "yoke launch: ";
+        printf("  %s\n", c->refusal + (strncmp(c->refusal, launcher, strlen(launcher)) ? 0 : strlen(launcher)));
+        return;
+    }
     printf("  needs %s of %s on %s: activations %s,", table_bytes_text(c->needs, a, sizeof a), table_bytes_text(c->has, b, sizeof b),
            c->where, table_bytes_text(c->activations, d, sizeof d));
     printf(" moments %s\n", table_bytes_text(c->state, a, sizeof a));
