@@ -43,8 +43,10 @@ static yk_status find_kind(const yk__spec *spec, const yk__dataset_kind **out, y
         }
     }
     near = yk__nearest_word(spec->kind, names, NKINDS);
-    return yk__fail(err, YK_E_ARG, "data '%.40s:%.100s': unknown kind%s%s%s (there are: %s)", spec->kind, spec->path,
-                    near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "", KIND_NAMES);
+    const bool pictures = !near && (strstr(spec->kind, "image") || strstr(spec->kind, "picture") || strstr(spec->kind, "folder"));
+    return yk__fail(err, YK_E_ARG, "data '%.40s:%.100s': unknown kind%s%s%s (there are: %s)%s", spec->kind, spec->path,
+                    near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "", KIND_NAMES,
+                    pictures ? ": write a folder of pictures into one file (idx:DIR), as docs/data.md says" : "");
 }
 
 static int keys_count(const char *const *keys)

@@ -46,7 +46,9 @@ folders() {
     "$yoke" train --model resnet20 --data "$data/cifar10-part" --max-train-samples 8 --max-eval-samples 8 --max-steps 1 \
         --output-dir coloured >said 2>&1 || { cat said; return 1; }
     says "this folder has none; cifar10:DIR reads *.bin files" train --model mlp --data "idx:$data/cifar10-part" --output-dir x &&
-        says "folders of pictures are not read" train --model resnet20 --data idx:photos --output-dir x
+        says "folders of pictures are not read" train --model resnet20 --data idx:photos --output-dir x &&
+        says "as docs/data.md says" train --model resnet20 --data imagefolder:photos --output-dir x &&
+        says "as docs/data.md says" train --model resnet20 --train_dir photos --output-dir x
 }
 ok "the kind of a folder" folders
 words() {

@@ -142,7 +142,7 @@
                       "--shard state, gradients or params is stage 1, 2 or 3; --offload state=host is for the optimizer"),     \
         DATA_REFUSED_OPTIONS,                                                                                                 \
         TRAIN_REFUSED("train-dir|validation-dir|image-column-name|image-processor-name",                                      \
-                      "folders of pictures are not read: idx:DIR and cifar10:DIR hold images in one file"),                   \
+                      "folders of pictures are not read: write them into one file (idx:DIR), as docs/data.md says"),          \
         TRAIN_REFUSED("summary-column|source-prefix|source-lang|target-lang|max-source-length|"                   \
                       "max-target-length|val-max-target-length|predict-with-generate|num-beams|generation-max-length|"              \
                       "generation-num-beams|sortish-sampler|resize-position-embeddings|lang|forced-bos-token",                \
