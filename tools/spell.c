@@ -207,7 +207,7 @@ static const yk__cli_spelling *find_spelling(const yk__cli_command *c, const cha
     return NULL;
 }
 
-/* The argument behind this one, where it may be a value; NULL for an option, and at the end. */
+/* The argument behind this one, if it may be a value; NULL for an option, and at the end. */
 static const char *next_value(const speller *s, int argc, char **argv, int i)
 {
     return i + 1 < argc && !yk__cli_is_option(s->command, argv[i + 1]) ? argv[i + 1] : NULL;

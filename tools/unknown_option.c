@@ -101,8 +101,8 @@ static bool is_kind_of(const char *given, const char *name)
                                                                            strlen(given + n + 1));
 }
 
-/* Takes the name if it is nearer by words: one's words are all among the other's, of which there are more. Of two as near, training's is
- * meant. */
+/* Takes the name if it is nearer by words: the longer name has all words of the shorter one. Training's option is meant if two are as
+ * near. */
 static void meant_by_words(meant *m, const char *name, const char *ours, int option)
 {
     const size_t n = words_count(m->given), own = words_count(name), distance = n > own ? n - own : own - n;

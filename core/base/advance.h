@@ -32,7 +32,7 @@ typedef enum yk__act {
     YK__ACTS
 } yk__act;
 
-/* Each begin has its end, in any thread. Of several acts at once yk__act_now returns OUTSIDE, or else the first in the list. */
+/* Each begin has its end, in any thread. Among several acts at once yk__act_now prefers OUTSIDE, then the first in the list. */
 void yk__act_begin(yk__act act);
 void yk__act_end(yk__act act);
 yk__act yk__act_now(void);

@@ -208,7 +208,7 @@ START_TEST(schedules_at_the_ends_of_their_ranges)
 }
 END_TEST
 
-/* A longer run has another hash where its rates differ, and no other one where they do not. */
+/* A longer run has another hash if its rates differ, and the same hash if they do not. */
 START_TEST(a_schedule_that_knows_no_end_is_the_same_in_a_longer_run)
 {
     static const struct {
