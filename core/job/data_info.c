@@ -40,6 +40,16 @@ bool yk__data_where(const yk_job *job, int64_t row, char *buf, size_t n)
     return true;
 }
 
+void yk__rows_mixed(yk_job *job, const char *what)
+{
+    yk_data *d = job->step.from_loader ? job->step.batch_source : NULL;
+    if (job->step.padding)
+        yk__job_failf(job, YK_E_ARG, "%s: expected rows without padding, got %lld rows of it, as no batch before had this operation", what,
+                      (long long)job->step.padding);
+    else if (d)
+        d->traced[job->training].mixes = what;
+}
+
 int64_t yk__data_batch(const yk_data *d)
 {
     return d->batch;

@@ -20,8 +20,16 @@ struct yk_data {
     const yk__field *field;
     int n_field;
     const yk__loader_batch *current; /* batch of the current step */
+    bool pads, pads_loss; /* by yk__data_pad (loop/row_padding.h) */
+    struct {
+        bool whole;        /* a step had this rank's rows of a whole batch */
+        const char *mixes; /* an operation over rows that padding would change; NULL if there was none */
+        bool said;
+    } traced[2]; /* in evaluation, in training */
 };
 
+/* Notes an operation that makes a number of several rows: its data's short batches have no padding. */
+void yk__rows_mixed(yk_job *job, const char *what);
 bool yk__data_trains(const yk_data *d);
 int64_t yk__data_batch(const yk_data *d); /* rows of a batch over all ranks */
 /* Writes the place of this rank's row in its file; false if the current step is no batch of a data set. */

@@ -3,6 +3,7 @@ libyokecore_la_SOURCES += core/job/trace/agree.c core/job/trace/agree.h core/job
 	core/job/trace/assign.c core/job/loop/backward.c core/job/session/batch_size.c core/job/trace/blocks.c core/job/trace/blame.c \
 	core/job/trace/blame.h core/job/callsite.c core/job/callsite.h core/job/config_size.c core/job/config_size.h \
 	core/job/trace/count.c core/job/trace/count.h core/job/loop/data.c core/job/data_info.c core/job/data_info.h \
+	core/job/loop/row_padding.c core/job/loop/row_padding.h \
 	core/job/checkpoint/data_state.c core/job/checkpoint/data_state.h core/job/embed.c core/job/checkpoint/emergency.c \
 	core/job/checkpoint/emergency.h core/job/trace/step_feed.c core/job/trace/step_feed.h core/job/loop/flush.c \
 	core/job/loop/flush.h core/job/handle.c core/job/checkpoint/job_hash.c core/job/checkpoint/job_hash.h \

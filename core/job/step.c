@@ -29,7 +29,7 @@ static void inputs_clear(yk__step *s)
     s->key_input = s->rows_input = YK_NONE;
     s->n_packing = 0;
     s->rows_set = s->rows_default = s->empty = s->from_loader = s->window_end = s->window_open = false;
-    s->local_rows = s->global_rows = 0;
+    s->local_rows = s->global_rows = s->padding = 0;
     s->sampled.used = false;
 }
 

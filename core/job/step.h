@@ -107,6 +107,7 @@ typedef struct yk__step {
 
     /* rows, and dropout's inputs */
     int64_t local_rows, global_rows;
+    int64_t padding;        /* the last of the local rows: copies of the row before, which count for nothing */
     int32_t *row_number;    /* global numbers of this rank's rows */
     size_t cap_row_number;
     bool rows_set, rows_default;

@@ -85,6 +85,7 @@ hanging=$!
 broken RESULT 'op/mul*' 'expected'
 broken END guard 'lies between values'
 broken END 'op/add.f32*' 'lies between values'
+broken_wide AROUND 'guard/add.f32*' 'was written: it lies outside'
 broken POINT 'queue/points' 'points grow by one\|never reached\|is not reached\|YK_E_ARG'
 broken SIZE abi 'wrong or short table'
 broken SYMBOL abi 'exports more than'
@@ -252,6 +253,7 @@ none)
     TIMEOUT=1
     broken_far SPANS_FEW 'queue/spans_kept' 'queue_span of one of the last 63 points'
     broken_wide COPY_32 'offsets/copy' 'of a buffer of 5 GiB'
+    broken_wide LENGTH_32 'offsets/length --long' 'the end of a copy of 4 GiB'
     broken_wide SLOT_32 'offsets/slot' 'a slot at 5 GiB of its buffer'
     broken_wide VALUE_32 'offsets/value' 'a value at 5 GiB of its slot'
     broken_wide ROW_32 'offsets/gather' 'rows looked up at 5, 1 and 3 GiB'

@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@ typedef struct wrapped {
     uint64_t tag;
     yk_tr_range range;
     bool is_send, forgotten;
+    pthread_t thread; /* that began it */
     void *lost; /* memory that nobody releases */
 } wrapped;
 
@@ -87,7 +89,7 @@ static yk_status refusal_spoil(yk_status s, yk_tr_error *error)
 static wrapped *wrap_op(yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr_range *range)
 {
     wrapped *w = calloc(1, sizeof *w);
-    *w = (wrapped){.tr = t, .peer = peer, .tag = tag, .range = *range};
+    *w = (wrapped){.tr = t, .peer = peer, .tag = tag, .range = *range, .thread = pthread_self()};
     if (fault_is("LEAK"))
         w->lost = malloc(100);
     if (fault_is("FILES") && open("/dev/null", O_RDONLY | O_CLOEXEC) < 0)
@@ -266,7 +268,7 @@ static void cancel_wrapped(yk_tr *t, yk_tr_op *op)
     yk_tr_error error;
     while (fault_is("WAIT") && !done)
         loopback_transport()->test(t, w->inner, &done, NULL, &error);
-    if (!done && !fault_is("CANCEL"))
+    if (!done && !fault_is("CANCEL") && (!fault_is("THREAD") || pthread_equal(w->thread, pthread_self())))
         loopback_transport()->cancel(t, w->inner);
     free(w->lost);
     free(w);

@@ -21,6 +21,15 @@ static yk_status bad_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
 }
 #endif
 
+#ifdef BREAK_LENGTH_32 /* the length of a copy has 32 bits */
+static yk_status bad_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
+{
+    yk_copy low = *c;
+    low.bytes = (uint32_t)c->bytes;
+    return queue_copy(q, &low, point);
+}
+#endif
+
 #ifdef BREAK_SLOT_32 /* a slot's offset in its buffer has 32 bits */
 static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 {
@@ -90,6 +99,19 @@ static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 }
 #endif
 
+#ifdef BREAK_AROUND /* the last block of a slot's buffer is written whole, also behind the slot */
+static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
+{
+    const yk_status st = queue_run(q, s, point);
+    for (uint32_t i = 0; i < s->n_slot && !st; i++) {
+        const uint64_t end = s->slot_offset[i] + s->program->graph->slot[i].bytes;
+        if (end < s->slot[i]->bytes)
+            memset(s->slot[i]->memory + end, 0, 1);
+    }
+    return st;
+}
+#endif
+
 #ifdef BREAK_CLAIM_THREAD /* answers hold for the thread that asked first */
 static uint32_t bad_claims(yk_device *dev, const yk_graph *g, uint32_t node)
 {
@@ -133,10 +155,10 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
     bad.device_open = bad_open;
     bad.device_close = bad_close;
 #endif
-#if defined BREAK_COPY_32 || defined BREAK_OPEN_TWICE
+#if defined BREAK_COPY_32 || defined BREAK_LENGTH_32 || defined BREAK_OPEN_TWICE
     bad.queue_copy = bad_copy;
 #endif
-#if defined BREAK_SLOT_32 || defined BREAK_VALUE_32 || defined BREAK_ROW_32 || defined BREAK_LONG_SUMS
+#if defined BREAK_SLOT_32 || defined BREAK_VALUE_32 || defined BREAK_ROW_32 || defined BREAK_LONG_SUMS || defined BREAK_AROUND
     bad.queue_run = bad_run;
 #endif
 #ifdef BREAK_CLAIM_THREAD

@@ -72,14 +72,20 @@ for part, rows in (("train", 72), ("t10k", 92)):
     with open(f"{sys.argv[1]}/{part}-labels-idx1-ubyte", "wb") as file:
         file.write(b"\0\0\x08\x01" + size(rows) + bytes(i % 10 for i in range(rows)))
 P
-YOKE_LOG=debug "$YOKE_BUILD/yoke" train --devices "cpu:0! template:0!" --model mlp --model-config hidden=16 --data "idx:$WORK" \
-    --global-batch 72 --max-steps 1 --output-dir "$WORK/model" >"$WORK/out" 2>&1
-failed=$?
-programs=$(grep -c '^yoke\[1\]: engine: program [0-9]*: ' "$WORK/out")
-[ $failed = 0 ] && grep -q 'step 1: eval loss' "$WORK/out" && [ "$programs" = 2 ]
-failed=$?
-[ $failed = 0 ] || sed 's/^/# /' "$WORK/out"
-result $failed "a short last batch is no program more: $programs, one of training and one of evaluation"
+# short NAME DEVICES RANK: programs of that rank
+short()
+{
+    YOKE_LOG=debug "$YOKE_BUILD/yoke" train --devices "$2" --model mlp --model-config hidden=16 --data "idx:$WORK" --global-batch 72 \
+        --max-steps 1 --overwrite-output-dir --output-dir "$WORK/model" >"$WORK/out" 2>&1
+    failed=$?
+    programs=$(grep -c "^yoke$3: engine: program [0-9]*: " "$WORK/out")
+    [ $failed = 0 ] && grep -q 'step 1: eval loss' "$WORK/out" && [ "$programs" = 2 ]
+    failed=$?
+    [ $failed = 0 ] || sed 's/^/# /' "$WORK/out"
+    result $failed "$1 is no program more: $programs, one of training and one of evaluation"
+}
+short "a short last batch" "cpu:0! template:0!" '\[1\]'
+short "one of a rank alone, with padding," template:0 '[][0-9]*'
 
 # stopped NAME WORDS COMMAND..: the command ends within 20 s with exit code 1 and one line, which has the words
 stopped()

@@ -11,6 +11,7 @@
  *   YOKE_SLOW_STOPS=1     that time stands still while the process is stopped
  *   YOKE_SLOW_BUSY=1      the time is spent computing, not asleep
  *   YOKE_SLOW_OWN=1       no sharing of host memory: what goes in and out is copied
+ *   YOKE_SLOW_QUANTUM     yk_device_caps.row_quantum
  *   YOKE_SLOW_COMPILE_MS  what making a program takes
  * The CPU plugin is yoke_cpu.so in YOKE_PLUGIN_DIR. A training run is that of a program with products and gradients.
  */
@@ -156,6 +157,8 @@ static yk_status slow_caps(uint32_t i, yk_device_caps *caps)
         return s;
     snprintf(caps->name, sizeof caps->name, "slow %u, factor %g", i, factors[i].usual);
     caps->flags &= ~(uint32_t)YK_CAP_CORES;
+    if (getenv("YOKE_SLOW_QUANTUM"))
+        caps->row_quantum = strtoull(getenv("YOKE_SLOW_QUANTUM"), NULL, 10);
     if (getenv("YOKE_SLOW_OWN"))
         caps->flags &= ~(uint32_t)(YK_CAP_WRAP | YK_CAP_HOST_VISIBLE);
     return YK_OK;

@@ -152,6 +152,7 @@ typedef struct cts_check {
     bool body_noise;  /* CTS_NOISE: rounding error of the bodies, even if composites run */
     bool share;       /* values share memory where the rules allow it */
     bool arenas;      /* two slots of kind ARENA */
+    bool around;      /* slots lie within larger buffers, whose other bytes are checked */
 } cts_check;
 
 /* Tells the parent what the numbers of the test that runs are held to. */

@@ -315,6 +315,78 @@ static bool gaps_untouched(cts *c, const side *got)
     return at < 0;
 }
 
+/* Slots within larger buffers: `lead` bytes before each and as many behind it, which no run may change. */
+typedef struct around {
+    yk_program *program;
+    yk_buffer **buffer;
+    uint64_t *lead, *version, point;
+} around;
+
+static bool around_put(cts *c, around *a, const side *got, uint32_t i, uint8_t *block)
+{
+    const uint64_t lead = a->lead[i], bytes = got->s.abi.slot[i].bytes;
+    memset(block, YK__GUARD_BYTE, bytes + 2 * lead);
+    memcpy(block + lead, got->slot[i], bytes);
+    return cts_ok(c, cts_buffer_new(c, bytes + 2 * lead, &a->buffer[i]), "buffer_new") &&
+           cts_ok(c, yk_put(c->t, c->dev->queue, a->buffer[i], 0, block, bytes + 2 * lead, &a->point), "queue_copy") &&
+           cts_wait(c, c->dev->queue, a->point);
+}
+
+static bool around_get(cts *c, around *a, const side *got, uint32_t i, uint8_t *block)
+{
+    const uint64_t lead = a->lead[i], bytes = got->s.abi.slot[i].bytes;
+    if (!cts_ok(c, yk_get(c->t, c->dev->queue, a->buffer[i], 0, block, bytes + 2 * lead, &a->point), "queue_copy") ||
+        !cts_wait(c, c->dev->queue, a->point))
+        return false;
+    for (uint64_t b = 0; b < 2 * lead; b++)
+        if (block[b < lead ? b : bytes + b] != YK__GUARD_BYTE) {
+            cts_fail(c, "byte %lld of slot %u, which has %llu, was written: it lies outside",
+                     (long long)(b < lead ? b - lead : bytes + b - lead), i, (unsigned long long)bytes);
+            return false;
+        }
+    memcpy(got->slot[i], block + lead, bytes);
+    return true;
+}
+
+static bool around_each(cts *c, around *a, const side *got, bool (*act)(cts *, around *, const side *, uint32_t, uint8_t *))
+{
+    bool ok = true;
+    for (uint32_t i = 0; i < got->s.abi.n_slot && ok; i++) {
+        uint8_t *block = yk__malloc(got->s.abi.slot[i].bytes + 2 * a->lead[i]);
+        ok = block && act(c, a, got, i, block);
+        if (!block)
+            cts_fail(c, "out of memory");
+        yk__free(block);
+    }
+    return ok;
+}
+
+static void around_run(cts *c, const side *got, uint64_t lead)
+{
+    const yk_graph *g = &got->s.abi;
+    around a = {.buffer = yk__calloc(g->n_slot, sizeof *a.buffer), .lead = yk__calloc(g->n_slot, sizeof *a.lead),
+                .version = yk__calloc(g->n_slot, sizeof *a.version)};
+    if (!a.buffer || !a.lead || !a.version)
+        cts_fail(c, "out of memory");
+    for (uint32_t i = 0; a.lead && i < g->n_slot; i++)
+        a.lead[i] = lead;
+    if (!c->failed_now && around_each(c, &a, got, around_put) &&
+        cts_ok(c, c->t->program_new(c->dev->handle, g, &a.program), "program_new")) {
+        const yk_submit s = {.size = sizeof s, .n_slot = g->n_slot, .program = a.program, .slot = a.buffer, .slot_offset = a.lead,
+                             .slot_version = a.version};
+        if (cts_ok(c, c->t->queue_run(c->dev->queue, &s, &a.point), "queue_run") && cts_wait(c, c->dev->queue, a.point))
+            around_each(c, &a, got, around_get);
+    }
+    if (a.program)
+        c->t->program_free(a.program);
+    for (uint32_t i = 0; a.buffer && i < g->n_slot; i++)
+        if (a.buffer[i])
+            c->t->buffer_free(a.buffer[i]);
+    yk__free(a.buffer);
+    yk__free(a.lead);
+    yk__free(a.version);
+}
+
 static bool on_device(cts *c, const cts_check *k, side *got)
 {
     yk_error err = YK_ERROR_INIT;
@@ -324,8 +396,11 @@ static bool on_device(cts *c, const cts_check *k, side *got)
     how.align = c->dev->caps.align > 64 ? c->dev->caps.align : 64;
     if (!side_plan(c, k, &how, got, false))
         return false;
-    yk__simple_run(&got->s, c->dev, got->slot, &err);
-    if (cts_error(c, &err))
+    if (k->around)
+        around_run(c, got, how.align);
+    else
+        yk__simple_run(&got->s, c->dev, got->slot, &err);
+    if (!c->failed_now && cts_error(c, &err))
         return true;
     cts_queue_again(c);
     return false;

@@ -187,6 +187,7 @@ void cts_group_guard(cts *c)
                 if (!cts_begin(c, "%s.%s.%lld", names[which], yk__dtype_name(types[t]), (long long)size))
                     continue;
                 cts_check_init(&k, c);
+                k.around = size % 2;
                 k.tol = which >= 2 && which <= 4 ? CTS_ABSSUM : which == 0 ? CTS_ROUND : CTS_EXACT;
                 k.n = (double)size;
                 cts_want(&k, case_small(&k, which, types[t], size));

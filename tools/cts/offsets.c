@@ -7,6 +7,8 @@
 #include "config.h"
 
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "core/base/cgroup.h"
 #include "core/base/clock.h"
@@ -22,6 +24,8 @@
 #define BYTES (FAR + (1u << 20))
 #define NEEDED (6 * GIB)  /* bytes of memory, for devices that reserve a whole buffer at once */
 #define COPIED 3000
+#define WINDOW (1ull << 20)
+#define LENGTH (4 * GIB + WINDOW) /* of a copy; the rest of a division by 2^32 is WINDOW */
 #define COUNT 256         /* elements of a value */
 #define WIDTH 4096        /* elements of a row */
 #define ROWS 3
@@ -108,6 +112,40 @@ static void test_copies(large *l)
     if (small)
         l->c->t->buffer_free(small);
     cts_pass(l->c);
+}
+
+/* One page of host memory many times in a row, so that a copy of more than 4 GiB touches little; NULL if the host cannot. */
+static uint8_t *window_new(void)
+{
+    const int file = memfd_create("yoke-cts", MFD_CLOEXEC);
+    uint8_t *at = mmap(NULL, LENGTH, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    bool ok = file >= 0 && at != MAP_FAILED && !ftruncate(file, WINDOW);
+    for (uint64_t i = 0; i < LENGTH && ok; i += WINDOW)
+        ok = mmap(at + i, WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) != MAP_FAILED;
+    if (file >= 0)
+        close(file);
+    if (!ok && at != MAP_FAILED)
+        munmap(at, LENGTH);
+    return ok ? at : NULL;
+}
+
+/* A copy of 4 GiB and 1 MiB to the host, whose last part is the only one with numbers: a length of 32 bits ends before it. */
+static void test_length(large *l)
+{
+    uint8_t data[COPIED];
+    uint8_t *window;
+    cts *c = l->c;
+    if (!cts_begin(c, "length"))
+        return;
+    window = window_new();
+    if (!window)
+        cts_unsupported(c, "the host maps no page so often");
+    cts_pattern_fill(data, COPIED, 40);
+    if (window && bytes_put(c, l->buffer, LENGTH - COPIED, data, COPIED) && bytes_get(c, l->buffer, 0, window, LENGTH))
+        cts_bytes_same(c, window + WINDOW - COPIED, data, COPIED, "the end of a copy of 4 GiB and 1 MiB");
+    if (window)
+        munmap(window, LENGTH);
+    cts_pass(c);
 }
 
 /* ---- Programs ---- */
@@ -382,6 +420,8 @@ void cts_group_offsets(cts *c)
         return;
     }
     test_copies(&l);
+    if (c->longest) /* a device of the host's memory copies 4 GiB for seconds */
+        test_length(&l);
     test_values(&l, "value", false);
     test_values(&l, "slot", true);
     test_gather(&l);

@@ -217,8 +217,34 @@ void cts_tr_group_threads(cts *c)
 
 /* ---- cancel -------------------------------------------------------------------------------------------------------------- */
 
+typedef struct given_up {
+    cts_tr *t;
+    yk_tr_op *op;
+} given_up;
+
+static void *helper_cancel(void *arg)
+{
+    const given_up *g = arg;
+    g->t->table->cancel(g->t->tr, g->op);
+    return NULL;
+}
+
+/* Cancels in this thread, or in another one. */
+static bool op_cancel(cts_tr *t, yk_tr_op *op, bool other)
+{
+    given_up g = {t, op};
+    pthread_t thread;
+    if (!other)
+        helper_cancel(&g);
+    else if (pthread_create(&thread, NULL, helper_cancel, &g))
+        return cts_tr_fail(t, "no thread");
+    else
+        pthread_join(thread, NULL);
+    return true;
+}
+
 /* A receive that is given up: the next one gets the message, and its bytes stay. */
-static bool cancel_receive(cts_tr *t, uint64_t bytes)
+static bool cancel_receive(cts_tr *t, uint64_t bytes, bool other)
 {
     uint8_t *first = yk__malloc(bytes), *second = yk__malloc(bytes);
     bool good = (first && second) || cts_tr_fail(t, "out of memory");
@@ -227,10 +253,10 @@ static bool cancel_receive(cts_tr *t, uint64_t bytes)
         good = cts_tr_meet(t) && cts_tr_send_whole(t, 1, 6, first, bytes);
     } else if (good) {
         yk_tr_op *op = cts_tr_recv(t, 0, 6, first, bytes);
-        if (op)
-            t->table->cancel(t->tr, op);
+        good = op && op_cancel(t, op, other);
         cts_tr_fill(first, bytes, 8);
-        good = op && cts_tr_meet(t) && cts_tr_recv_whole(t, 0, 6, second, bytes) && cts_tr_same(t, second, bytes, 5, "the next receive") &&
+        good = good && cts_tr_meet(t) && cts_tr_recv_whole(t, 0, 6, second, bytes) &&
+               cts_tr_same(t, second, bytes, 5, "the next receive") &&
                cts_tr_same(t, first, bytes, 8, "the bytes of a receive that was given up");
     }
     yk__free(first);
@@ -240,12 +266,17 @@ static bool cancel_receive(cts_tr *t, uint64_t bytes)
 
 static bool cancel_receive_short(cts_tr *t)
 {
-    return cancel_receive(t, 100);
+    return cancel_receive(t, 100, false);
 }
 
 static bool cancel_receive_long(cts_tr *t)
 {
-    return cancel_receive(t, 1000000);
+    return cancel_receive(t, 1000000, false);
+}
+
+static bool cancel_receive_thread(cts_tr *t)
+{
+    return cancel_receive(t, 1000000, true);
 }
 
 /* Rank 1's end of a cancelled send: it gets the whole message or nothing; then the next one. */
@@ -313,6 +344,7 @@ void cts_tr_group_cancel(cts *c)
 {
     cts_tr_run(c, "receive", 2, CTS_TR_OPEN, cancel_receive_short);
     cts_tr_run(c, "long_receive", 2, CTS_TR_OPEN, cancel_receive_long);
+    cts_tr_run(c, "thread", 2, CTS_TR_OPEN, cancel_receive_thread);
     cts_tr_run(c, "send", 2, CTS_TR_OPEN, cancel_send_unasked);
     cts_tr_run(c, "half_sent", 2, CTS_TR_OPEN, cancel_send_half);
 }

@@ -63,13 +63,13 @@ static void write_row(FILE *f, const yk_data *data, uint64_t row, const double *
  * read runs the step, which needs every rank. */
 static bool gather_scores(yk_job *job, const yk_batch *batch, yk_t scores, uint32_t classes, double *all)
 {
-    const size_t n = (size_t)batch->rows * classes;
-    float *own = malloc((n + 1) * sizeof *own);
+    const size_t n = (size_t)batch->rows * classes, padded = (size_t)yk_dim(scores, 0) * classes;
+    float *own = malloc((padded + 1) * sizeof *own);
     if (!own) {
         yk_fail(job, YK_E_MEM, "out of memory for predictions");
         return false;
     }
-    yk_read(scores, own, n * sizeof *own);
+    yk_read(scores, own, padded * sizeof *own);
     for (size_t i = 0; i < n; i++)
         all[(size_t)batch->first * classes + i] = own[i];
     free(own);

@@ -24,6 +24,7 @@
 #include "core/base/option.h"
 #include "core/base/word.h"
 #include "core/control/start/origin.h"
+#include "core/job/loop/row_padding.h"
 #include "core/job/session/standing.h"
 #include "tools/config/apply.h"
 #include "tools/plan/search.h"
@@ -528,7 +529,10 @@ yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_
     choose_labels(cli, job, &c);
     if (!spec)
         yk_fail(job, YK_E_ARG, "--data is missing: give the data as KIND:PATH");
-    return spec ? yk_data_open(job, spec, &c) : NULL;
+    yk_data *d = spec ? yk_data_open(job, spec, &c) : NULL;
+    if (d)
+        yk__data_pad(d, !c.unlabelled);
+    return d;
 }
 
 bool train_cuts_text(const yk__cli *cli)

@@ -14,6 +14,7 @@
 #include "core/data/spec.h"
 #include "core/job/config_size.h"
 #include "core/job/data_info.h"
+#include "core/job/loop/row_padding.h"
 #include "core/job/loop/window.h"
 #include "core/job/team/share.h"
 #include "core/job/trace/agree.h"
@@ -215,10 +216,12 @@ void yk_data_save_tokenizer(const yk_data *d, const char *dir)
 static yk_t input_of(const yk_data *d, const yk__loader_batch *b, int k)
 {
     const yk__field *f = &d->field[k];
-    int64_t dim[YK_MAX_DIMS] = {b->rows};
+    const int32_t ignored = YK__IGNORED;
+    const bool classes = f->dtype == YK_I32 && !strcmp(f->name, "labels");
+    int64_t dim[YK_MAX_DIMS] = {b->rows + d->job->step.padding};
     for (int i = 0; i < f->rank; i++)
         dim[i + 1] = f->shape[i] < 0 ? b->width : f->shape[i];
-    return yk_input(d->job, (yk_dtype)f->dtype, (uint32_t)f->rank + 1, dim, b->field[k]);
+    return yk__input_padded(d->job, (yk_dtype)f->dtype, (uint32_t)f->rank + 1, dim, b->field[k], classes ? &ignored : NULL);
 }
 
 static void fill_batch(const yk_data *d, const yk__loader_batch *b, yk_batch *out)
@@ -247,7 +250,7 @@ static bool begin_step(yk_data *d, const yk__loader_batch *b, yk_batch *out)
         yk__job_failf(job, YK_E_ARG, "a micro batch of %lld rows", (long long)b->global_rows);
         return false;
     }
-    yk__rows_from(job, b->rows, b->first, b->global_rows);
+    yk__rows_from(job, b->rows, yk__data_padding(d, b->rows), b->first, b->global_rows);
     job->last_batch.unique = b->unique_rows;
     *out = (yk_batch){.rows = b->rows,
                       .global_rows = b->global_rows,

@@ -169,7 +169,7 @@ static bool begin_step(yk_sampler *s, const yk__shard_round *round, yk_sample *s
                           .epoch = s->place.epoch,
                           .index = (uint64_t)index,
                           .last = index + 1 == yk__shard_rounds(&shard)};
-    yk__rows_from(job, count, first, round->rows);
+    yk__rows_from(job, count, 0, first, round->rows);
     job->last_batch.unique = round->unique;
     job->step.sampled = (yk__sampled){.used = true,
                                       .epoch = s->place.epoch,

@@ -55,7 +55,7 @@ static bool add_part(yk_opt *opt)
     k->pinned = true;
     opt->part[opt->n_part++] = (yk__loss_part){.weight = job->step.loss_weight, .gen = job->gen, .vid = job->step.loss};
     opt->weight += job->step.loss_weight;
-    opt->window_rows.local += job->step.empty ? 0 : job->step.local_rows;
+    opt->window_rows.local += job->step.empty ? 0 : job->step.local_rows - job->step.padding;
     opt->window_rows.global += job->step.global_rows;
     opt->micro++;
     return true;

@@ -5,6 +5,7 @@
  *
  * Models and the user's program call them in the job's thread; they append nodes to the step's graph.
  */
+#include "core/job/data_info.h"
 #include "core/job/trace/count.h"
 #include "core/job/trace/op.h"
 #include "core/job/trace/sharding.h"
@@ -177,6 +178,7 @@ bool yk__batch_norm_check(yk_job *job, double values)
 static bool batch_note(yk_job *job, const yk_value *x, int64_t channels)
 {
     yk__step *step = &job->step;
+    yk__rows_mixed(job, "yk_batch_norm");
     const double values = step->empty ? 0.0 : (double)(yk__value_count(x) / channels);
     if (!step->norm_call || values < step->norm_values) {
         step->norm_call = step->n_call;

@@ -10,6 +10,7 @@
 
 #include <math.h>
 
+#include "core/job/data_info.h"
 #include "core/job/input.h"
 #include "core/job/trace/op.h"
 #include "core/job/trace/sharding.h"
@@ -35,6 +36,7 @@ static yk__vid largest_of(yk__graph *g, yk__vid v, uint32_t axes)
 yk__vid yk__row_max(yk_job *job, yk__vid v, uint32_t axes)
 {
     yk__graph *g = &job->step.trace;
+    yk__rows_mixed(job, "yk_max");
     const yk__vid lowest = yk__const(g, -3.4028234663852886e38, YK_F32), zero = yk__const(g, 0.0, YK_F32);
     const yk__vid largest = largest_of(g, v, axes);
     const yk__vid hit = yk__bin(g, YK_OP_EQ, v, largest);
@@ -49,6 +51,7 @@ yk__vid yk__row_softmax(yk_job *job, yk__vid v, bool logarithm)
 {
     yk__graph *g = &job->step.trace;
     const uint32_t axes = 1u << (g->value[v].dims - 1u);
+    yk__rows_mixed(job, "yk_softmax");
     const yk__vid low = yk__bin(g, YK_OP_SUB, v, largest_of(g, v, axes));
     const yk__vid power = yk__un(g, YK_OP_EXP, low);
     const yk__vid sum = yk__all_reduce(g, yk__sum(g, power, axes));
@@ -95,6 +98,7 @@ yk__vid yk__row_argmax(yk_job *job, yk__vid v, uint32_t axis)
 {
     yk__graph *g = &job->step.trace;
     const uint32_t axes = 1u << axis;
+    yk__rows_mixed(job, "yk_argmax");
     const yk__vid none = yk__const(g, (double)-INFINITY, YK_F32);
     const yk__vid finite = yk__bin(g, YK_OP_MIN, v, yk__const(g, 3.4028234663852886e38, YK_F32));
     const yk__vid ranked = yk__select(g, yk__bin(g, YK_OP_EQ, v, v), finite, yk__const(g, (double)INFINITY, YK_F32));
@@ -153,6 +157,7 @@ yk_t yk_gather_rows(yk_t x)
     const char *why = s.axis || s.inner != 1 ? "its rows do not lie along its first axis, one entry each" : yk__row_numbers_missing(job);
     if (why)
         return yk__result(job, v, yk__shard_local(job, v, why));
+    yk__rows_mixed(job, "yk_gather_rows");
     const yk__sharding whole = {.kind = YK__REPLICATED, .exchanged = true};
     return yk__result(job, yk__all_reduce(&job->step.trace, rows_in_place(job, v)), whole);
 }

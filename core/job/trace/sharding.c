@@ -270,7 +270,7 @@ void yk__sharding_counts(yk_job *job, double ranks)
 {
     yk__step *step = &job->step;
     const double rows = (double)step->global_rows;
-    step->row_share = rows > 0.0 ? (double)step->local_rows / rows : 1.0 / ranks;
+    step->row_share = rows > 0.0 ? (double)(step->local_rows - step->padding) / rows : 1.0 / ranks;
     if (step->share_leaf != YK_NONE)
         yk__scalar_set(job, step->share_scalar, step->row_share);
     for (size_t i = 0; i < step->n_row_mean; i++)

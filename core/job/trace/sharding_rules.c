@@ -8,6 +8,8 @@
  */
 #include "core/job/trace/sharding.h"
 
+#include "core/job/data_info.h"
+
 static const char exchange_off[] = "it is no sum over rows, and in evaluation (yk_train off) the ranks exchange nothing";
 static const char packed_rows[] = "yk_pack_tokens ends in rows of zeros, and how many depends on the rank: yk_unpack_tokens first";
 
@@ -145,6 +147,7 @@ yk__sharding yk__shard_sum(yk_job *job, yk__vid v, uint32_t axes, bool keep)
         return yk__shard_drop(job, v, axes, keep);
     if (!s.inner)
         return yk__shard_local(job, v, packed_rows);
+    yk__rows_mixed(job, "yk_sum");
     s.kind = YK__PARTIAL;
     return sharding_result(s);
 }
@@ -287,6 +290,7 @@ yk__sharding yk__shard_matmul(yk_job *job, yk__vid a, yk__vid b)
     if (is_local(job, 2, in, &local))
         return local;
     if (inner_a && inner_b && (sa.inner == sb.inner || !job->step.local_rows)) {
+        yk__rows_mixed(job, "yk_matmul");
         out.kind = YK__PARTIAL;
         return sa.inner && sb.inner ? sharding_result(out) : yk__shard_local(job, a, packed_rows);
     }

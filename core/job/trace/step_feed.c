@@ -40,7 +40,17 @@ static void input_compared(yk_job *job, uint32_t number)
     yk__sharding_sign(job, step->input[number].leaf);
 }
 
-yk_t yk_input(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t *dim, const void *data)
+/* Copies the rows that the data have, and fills the padding behind them. */
+static void rows_copy(uint8_t *to, const void *from, uint64_t bytes, uint64_t padding, const int32_t *fill, uint64_t row)
+{
+    const uint64_t given = bytes - padding * row;
+    memcpy(to, from, given);
+    for (uint64_t at = given; padding && at < bytes; at += fill ? sizeof *fill : row)
+        memcpy(to + at, fill ? (const uint8_t *)fill : to + given - row, fill ? sizeof *fill : row);
+}
+
+static yk_t input_trace(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t *dim, const void *data, uint64_t padding,
+                        const int32_t *fill)
 {
     uint64_t n;
     if (!yk_ok(job))
@@ -58,7 +68,7 @@ yk_t yk_input(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t *dim, co
     if (number == YK_NONE)
         return YK__POISON;
     if (bytes)
-        memcpy(step->input[number].data, data, bytes);
+        rows_copy(step->input[number].data, data, bytes, padding, fill, dims ? bytes / (uint64_t)dim[0] : bytes);
     if (n == 0)
         step->empty = true;
     if (!step->rows_set && !step->rows_default && dims) {
@@ -73,6 +83,16 @@ yk_t yk_input(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t *dim, co
     return yk__handle(job, step->input[number].leaf);
 }
 
+yk_t yk_input(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t *dim, const void *data)
+{
+    return input_trace(job, dtype, dims, dim, data, 0, NULL);
+}
+
+yk_t yk__input_padded(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t *dim, const void *data, const int32_t *fill)
+{
+    return input_trace(job, dtype, dims, dim, data, (uint64_t)job->step.padding, fill);
+}
+
 yk_t yk_constant(yk_job *job, float value)
 {
     yk__vid leaf;
@@ -85,9 +105,10 @@ yk_t yk_constant(yk_job *job, float value)
     return yk__handle(job, leaf);
 }
 
-/* row NULL: rows first, first + 1, .. */
-static void set_rows(yk_job *job, int64_t local, const int32_t *row, int64_t first, int64_t global)
+/* row NULL: rows first, first + 1, .., and padding behind them */
+static void set_rows(yk_job *job, int64_t own, int64_t padding, const int32_t *row, int64_t first, int64_t global)
 {
+    const int64_t local = own + padding;
     yk__step *step = &job->step;
     if (step->rows_input != YK_NONE || step->n_packing) {
         yk__job_failf(job, YK_E_ARG, "yk_set_rows: dropout has used the row numbers of this step already; call it before");
@@ -98,12 +119,13 @@ static void set_rows(yk_job *job, int64_t local, const int32_t *row, int64_t fir
         return;
     }
     for (int64_t i = 0; i < local; i++)
-        step->row_number[i] = row ? row[i] : (int32_t)(first + i);
+        step->row_number[i] = row ? row[i] : (int32_t)(first + (i < own ? i : own - 1));
     step->rows_set = true;
     step->empty = step->empty || local == 0;
     step->local_rows = local;
     step->global_rows = global;
-    job->last_batch = (yk__batch_rows){local, global, global};
+    step->padding = padding;
+    job->last_batch = (yk__batch_rows){own, global, global};
     for (uint32_t i = 0; i < step->n_input; i++)
         if (step->input[i].from_user && step->input[i].leaf != YK_NONE)
             yk__sharding_input(job, i);
@@ -116,13 +138,13 @@ void yk_set_rows(yk_job *job, int64_t local, const int32_t *row, int64_t global)
     if (local < 0 || global < local || global > INT32_MAX)
         yk__job_failf(job, YK_E_ARG, "yk_set_rows: %lld rows of %lld", (long long)local, (long long)global);
     else
-        set_rows(job, local, row, 0, global);
+        set_rows(job, local, 0, row, 0, global);
 }
 
-void yk__rows_from(yk_job *job, int64_t local, int64_t first, int64_t global)
+void yk__rows_from(yk_job *job, int64_t local, int64_t padding, int64_t first, int64_t global)
 {
     if (yk_ok(job))
-        set_rows(job, local, NULL, first, global);
+        set_rows(job, local, padding, NULL, first, global);
 }
 
 /* Number of rows that dropout counts: set rows, else the first input's rows, else `lead`. */
