@@ -38,6 +38,8 @@ typedef struct yk__full {
 
 /* Flag in the key of a PARAM slot with the parameter's copy in the compute format, which lives between steps. */
 #define YK__KEY_COMPUTE 0x40000000u
+/* A bit of a slot's key. PARAM: a whole bucket; STATE: moment (bits 24..) of a bucket; GRAD: sums of this rank's slice of a bucket. */
+#define YK__KEY_BUCKET 0x80000000u
 
 typedef struct yk__plan_request {
     const yk__graph *trace;
@@ -51,6 +53,7 @@ typedef struct yk__plan_request {
     bool zero;                           /* no loss: write zeros to the buckets */
     bool single_rank;                    /* one rank: all_reduce is the identity, and no bucket is waited for before the end */
     bool gathers;                        /* updates still gather parameters: a reader of a bucket waits for its gather */
+    uint32_t n_updated;                  /* buckets whose values the plan updates: it is cut behind each; 0: it need not be */
     yk_dtype precision;
     bool rounds8;                        /* fp8: precision is bf16, and linear layers' products have operands of 8 bits (eight.c) */
     bool keep_compute;                   /* read 16-bit operands that are whole parameters from the copies that
@@ -79,6 +82,7 @@ typedef enum yk__action_kind {
     YK__ACTION_SUM_BUCKET,     /* sums a bucket of gradients in this run: each owner adds its slice to its sums of the window */
     YK__ACTION_PULL,           /* brings a bucket of parameters from the ranks' block to a lane, before a segment */
     YK__ACTION_ALL_GATHER,     /* collects a bucket of parameters, a slice from each owner: the update before the plan started it */
+    YK__ACTION_UPDATE,         /* a bucket of parameters has its new values: the next plan's ALL_GATHER waits for it */
 } yk__action_kind;
 
 typedef struct yk__action {

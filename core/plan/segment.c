@@ -2,7 +2,7 @@
 /*
  * The planner's last pass (passes.c). It cuts the planned graph at the joint actions of the ranks: at a complete bucket, at every
  * all_reduce, and before the first node that needs its result. Also before the first reader of parameters that the last update still
- * gathers.
+ * gathers or writes.
  *
  * A segment is a small graph with a list of its slots; the ranks' work is a list of actions (plan.h; docs/decisions/0018). core/run/prog.c
  * compiles the segments, and core/run/list.c puts both in order.
@@ -21,6 +21,7 @@ typedef struct cutting {
     uint32_t *first;    /* by root: node that first writes it */
     uint32_t *complete; /* by bucket: last node that writes it, or with a single rank the plan's last node; YK_NONE if absent. If the run
                            sums buckets, the node behind which that happens. */
+    uint32_t n_complete; /* buckets that the plan's nodes complete: of gradients, or of the values that an update writes */
     uint32_t *reads;    /* by bucket: first node that reads its parameters, if an update may still gather them; YK_NONE if absent */
     uint32_t *reader;   /* by bucket: the segment of that node */
     uint32_t *segment_of; /* by node */
@@ -48,17 +49,28 @@ static void find_reads(cutting *state)
         }
 }
 
+/* The bucket that a node completes if it is the last to write to this slot; YK_NONE if absent. */
+static uint32_t completed_by(const cutting *state, uint32_t slot)
+{
+    const yk__plan_request *r = state->work->request;
+    const yk_slot *s = slot == YK_NONE ? NULL : &state->work->g.slot[slot];
+    const uint32_t b = slot - state->work->bucket_slot;
+    if (r->n_updated)
+        return s && s->kind == YK_SLOT_PARAM && (s->key & YK__KEY_BUCKET) ? s->key & ~YK__KEY_BUCKET : YK_NONE;
+    return s && b < r->n_bucket && !r->scatters ? b : YK_NONE;
+}
+
 static void find_ends(cutting *state)
 {
     const yk__graph *g = &state->work->g;
     for (uint32_t k = 0; k < g->n_node; k++)
         for (uint32_t i = 0; i < g->node[k].n_out; i++) {
             const yk__vid r = yk__root(g, yk__outs(g, &g->node[k])[i]);
-            const uint32_t b = g->value[r].slot - state->work->bucket_slot;
+            const uint32_t b = completed_by(state, g->value[r].slot);
             if (state->first[r] == YK_NONE)
                 state->first[r] = k;
-            if (g->value[r].slot != YK_NONE && b < state->work->request->n_bucket && !state->work->request->scatters)
-                state->complete[b] = state->work->request->single_rank ? (uint32_t)g->n_node - 1 : k;
+            if (b != YK_NONE)
+                state->complete[b] = state->work->request->single_rank && !state->work->request->n_updated ? (uint32_t)g->n_node - 1 : k;
         }
 }
 
@@ -155,19 +167,31 @@ static yk_status add_action(cutting *state, yk__action a, yk_error *err)
 /* True if node k adds the last contribution to a bucket. */
 static bool completes_bucket(const cutting *state, uint32_t k)
 {
-    for (uint32_t b = 0; b < state->work->request->n_bucket; b++)
+    for (uint32_t b = 0; b < state->n_complete; b++)
         if (state->complete[b] == k)
             return true;
     return false;
 }
 
-static yk_status add_reduce_scatters(cutting *state, uint32_t k, yk_error *err)
+/* The action that follows a complete bucket. */
+static yk__action action_of_bucket(const cutting *state, uint32_t b)
 {
     const yk__plan_request *request = state->work->request;
-    for (uint32_t b = 0; b < request->n_bucket; b++)
-        if (state->complete[b] == k &&
-            add_action(state, (yk__action){.kind = request->scatters ? YK__ACTION_SUM_BUCKET : YK__ACTION_REDUCE_SCATTER, .target = b,
-                                           .count = request->bucket_bytes[b] / sizeof(float)}, err))
+    yk__action a = {.kind = request->scatters ? YK__ACTION_SUM_BUCKET : YK__ACTION_REDUCE_SCATTER, .target = b};
+    if (!request->n_updated) {
+        a.count = request->bucket_bytes[b] / sizeof(float);
+        return a;
+    }
+    a.kind = YK__ACTION_UPDATE;
+    for (uint32_t i = 0; i < state->work->g.n_slot; i++)
+        a.count += completed_by(state, i) == b ? state->work->g.slot[i].bytes / sizeof(float) : 0;
+    return a;
+}
+
+static yk_status add_completed(cutting *state, uint32_t k, yk_error *err)
+{
+    for (uint32_t b = 0; b < state->n_complete; b++)
+        if (state->complete[b] == k && add_action(state, action_of_bucket(state, b), err))
             return err->status;
     return YK_OK;
 }
@@ -223,7 +247,7 @@ static yk_status cut_segments(cutting *state, yk_error *err)
         if (!sum && !completes && !each && k + 1 < n_node && k + 1 != state->reduce_end && !begins_bucket(state, k + 1))
             continue;
         if (add_segment(state, begin, k + 1, err) || (sum && add_all_reduce(state, k, err)) ||
-            (completes && add_reduce_scatters(state, k, err)))
+            (completes && add_completed(state, k, err)))
             return err->status;
         begin = k + 1;
     }
@@ -342,8 +366,8 @@ static yk_status list_uses(cutting *state, yk_error *err)
 
 yk_status yk__plan_cut(yk__work *work, yk_error *err)
 {
-    const size_t nv = work->g.n_value + 1, nb = work->request->n_bucket + 1ull;
-    cutting state = {.work = work, .plan = work->plan, .reduce = YK_NONE};
+    const size_t nv = work->g.n_value + 1, nb = work->request->n_bucket + work->request->n_updated + 1ull;
+    cutting state = {.work = work, .plan = work->plan, .reduce = YK_NONE, .n_complete = (uint32_t)nb - 1};
     state.first = yk__malloc(nv * sizeof *state.first);
     state.complete = yk__malloc(3 * nb * sizeof *state.complete);
     state.segment_of = yk__calloc(work->g.n_node + 1, sizeof *state.segment_of);

@@ -96,6 +96,15 @@ static yk_status sum_bucket_wait(yk__exec *exec, yk__prog *p, const yk__action *
     return yk__sums_wait(exec->params, &exec->params->bucket[a->target], err);
 }
 
+/* The host goes on with the next bucket; the step thread waits for this one where a program reads it. */
+static yk_status bucket_updated(yk__exec *exec, yk__prog *p, const yk__action *a, yk_error *err)
+{
+    (void)p;
+    (void)err;
+    exec->params->bucket[a->target].updated = exec->queue->last_point;
+    return YK_OK;
+}
+
 static yk_status gather_wait(yk__exec *exec, yk__prog *p, const yk__action *a, yk_error *err)
 {
     (void)p;
@@ -160,6 +169,7 @@ static const yk__action_row rows[] = {
     {YK__ACTION_SUM_BUCKET, "sum_bucket", sum_bucket_start, sum_bucket_wait},
     {YK__ACTION_PULL, "pull", pull_start, pull_wait}, /* the next commands in the queue find the bucket in its lane */
     {YK__ACTION_ALL_GATHER, "all_gather", NULL, gather_wait}, /* the last update has started it */
+    {YK__ACTION_UPDATE, "update", bucket_updated, NULL},
 };
 
 const yk__action_row *yk__action_row_of(yk__action_kind kind, const yk__action_row *first)

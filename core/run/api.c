@@ -218,6 +218,8 @@ yk_status yk__engine_wait(yk__engine *e, uint64_t ticket, yk_error *err)
     const bool all = !ticket || ticket > e->ticket;
     if (!all && e->ticket - ticket >= YK__TICKETS) /* points only grow, so a later ticket's point will do */
         ticket = e->ticket - YK__TICKETS + 1;
+    if (all && yk__params_defer(&e->params) && yk__params_settle(&e->params, err))
+        return err->status;
     if (!yk__queue_wait(&e->queue, all ? e->queue.last_point : e->ticket_point[ticket % YK__TICKETS], err))
         yk__fetches_done(&e->fetches, &e->queue);
     return err->status;
@@ -248,7 +250,7 @@ yk_status yk__engine_trace_end(yk__engine *e, char **text, yk_error *err)
         return YK_OK;
     if (!tracer)
         return yk__fail(err, YK_E_ARG, "no trace is under way");
-    if (yk__queue_idle(&e->queue, err))
+    if (yk__params_settle(&e->params, err) || yk__queue_idle(&e->queue, err))
         return err->status;
     e->queue.tracer = NULL;
     return yk__tracer_end(tracer, text, err);

@@ -26,7 +26,7 @@ void yk__prog_request(const yk__exec *exec, const yk__graph *trace, yk__plan_req
         .loss = YK_NONE,
         .seed = YK_NONE,
         .single_rank = single,
-        .gathers = !single && exec->exchange->medium == YK__MESSAGES && !exec->params->far,
+        .gathers = (!single && exec->exchange->medium == YK__MESSAGES && !exec->params->far) || yk__params_defer(exec->params),
         .precision = YK_F32,
         .caps = &exec->queue->dev->caps,
         .claims = ask_device,

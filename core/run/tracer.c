@@ -210,12 +210,21 @@ static json_t *name_json(const char *what, uint32_t rank, int lane, const char *
     return json_pack("{s:s, s:s, s:i, s:i, s:{s:s}}", "name", what, "ph", "M", "pid", (int)rank, "tid", lane, "args", "name", name);
 }
 
+/* The host updates, and goes on under the next forward. */
+static bool has_updates(const yk__tracer *tracer)
+{
+    for (uint32_t i = 0; i < tracer->n_event; i++)
+        if (tracer->event[i].lane == YK__LANE_UPDATE)
+            return true;
+    return false;
+}
+
 static void append_names(const yk__tracer *tracer, json_t *list)
 {
-    static const char *const lane[YK__LANES] = {"host", "compute", "copies", "wire"};
+    static const char *const lane[YK__LANES] = {"host", "compute", "copies", "wire", "host's update"};
     const char *const silent = "compute (the device does not tell: from submission until seen done)";
     json_array_append_new(list, name_json("process_name", tracer->rank, 0, tracer->name));
-    for (int i = 0; i < YK__LANES; i++)
+    for (int i = 0; i < (has_updates(tracer) ? YK__LANES : YK__LANE_UPDATE); i++)
         json_array_append_new(list, name_json("thread_name", tracer->rank, i,
                                               i == YK__LANE_COMPUTE && !tracer->has_offset ? silent : lane[i]));
 }

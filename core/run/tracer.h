@@ -22,6 +22,7 @@ typedef enum yk__lane {
     YK__LANE_COMPUTE, /* programs */
     YK__LANE_COPY,    /* transfers between device and host */
     YK__LANE_WIRE,    /* exchanges, from their begin to their end, driven by any thread */
+    YK__LANE_UPDATE,  /* updates of buckets by the host, from their submission until the step thread sees their end */
     YK__LANES
 } yk__lane;
 

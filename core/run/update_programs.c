@@ -154,12 +154,15 @@ static void step_node(yk__optim_programs *optim, yk__graph *g, const bucket_slot
         cast_stretch(optim->params, g, s, out[0]);
 }
 
-static yk_status plan_graph(yk__optim_programs *optim, yk__graph *g, uint32_t n_result, const yk__vid *result, yk__prog **p, yk_error *err)
+/* n_updated: buckets behind each of which the program is cut; 0: it is not. */
+static yk_status plan_graph(yk__optim_programs *optim, yk__graph *g, uint32_t n_updated, uint32_t n_result, const yk__vid *result,
+                            yk__prog **p, yk_error *err)
 {
     yk__plan_request r;
     yk__prog_request(optim->exec, g, &r);
     r.single_rank = true;
     r.gathers = false;
+    r.n_updated = n_updated;
     r.n_result = n_result, r.result = result;
     if (g->error.status)
         *err = g->error;
@@ -187,13 +190,13 @@ static yk_status make_part(yk__optim_programs *optim, const stretches *s, yk__op
     slots = make_slots(optim, part, &g);
     if (!slots)
         yk__fail_mem(err, optim->params->n_bucket * sizeof *slots, "an optimizer");
-    for (size_t i = 0; slots && i < s->n; i++) {
+    for (size_t i = s->n; i-- > 0 && slots;) { /* the last bucket first, as forward reads it first */
         const stretch one = part_stretch(part, s->list[i]);
         if (one.begin < one.end)
             step_node(optim, &g, slots, hyper, part_moments(optim->params, part, one.bucket).from, &one);
     }
     if (!err->status)
-        plan_graph(optim, &g, 0, NULL, &part->prog, err);
+        plan_graph(optim, &g, yk__params_defer(optim->params) ? optim->params->n_bucket : 0, 0, NULL, &part->prog, err);
     yk__free(slots);
     yk__graph_free(&g);
     return err->status;
@@ -265,7 +268,7 @@ static yk_status make_stats(yk__optim_programs *optim, yk_error *err)
         yk__fail_mem(err, optim->params->n_bucket * 8ull, "an optimizer");
     } else {
         stat_nodes(optim, &g, yk__leaf(&g, scale, 0, YK_F32, 1, &one), result);
-        plan_graph(optim, &g, optim->n_stat, result, &optim->stat_prog, err);
+        plan_graph(optim, &g, 0, optim->n_stat, result, &optim->stat_prog, err);
     }
     if (!err->status && make_stats_memory(optim, err)) {
         yk__prog_free(optim->exec, optim->stat_prog);

@@ -3,7 +3,7 @@
  * A device with memory of its own whose rank offloads has the bits of a processor: the same gradients, which are inputs here, go to a
  * processor's own update, and values, moments and norms are compared bit for bit. The device's own kernels give others. So it is with
  * gradients in slices, with parameters that the device pulls from the host's block (--shard params), and with moments in a file, which come
- * and go in small blocks.
+ * and go in small blocks. The only rank's update goes on under the next forward, here for as long as nothing waits for it.
  */
 #include "config.h"
 
@@ -34,6 +34,8 @@ static float number_of(int step, int param, uint64_t i)
     return (float)sin(1.7 * step + 0.3 * param + 0.01 * (double)i);
 }
 
+static bool reads_loss = true; /* else no program reads a parameter */
+
 /* loss = sum of p x over all parameters: the gradient of p is x. */
 static yk_status run_step(yk__engine *e, const uint32_t *number, int step, yk_error *err)
 {
@@ -41,6 +43,8 @@ static yk_status run_step(yk__engine *e, const uint32_t *number, int step, yk_er
     static const float one = 1.0f;
     const void *input[PARAMS + 1] = {x[0], x[1], x[2], &one};
     const uint64_t bytes[PARAMS + 1] = {size[0] * 4, size[1] * 4, size[2] * 4, 4};
+    static float loss_value;
+    void *to[] = {&loss_value};
     yk__vid loss = YK_NONE;
     uint64_t ticket;
     yk__graph g;
@@ -60,7 +64,7 @@ static yk_status run_step(yk__engine *e, const uint32_t *number, int step, yk_er
         *err = g.error;
     else
         yk__engine_run(e, &(yk__micro){.trace = &g, .loss = loss, .seed = seed, .first = true, .n_input = PARAMS + 1, .input = input,
-                                       .input_bytes = bytes}, &ticket, err);
+                                       .input_bytes = bytes, .n_result = reads_loss, .result = &loss, .result_host = to}, &ticket, err);
     yk__graph_free(&g);
     return err->status;
 }
@@ -115,12 +119,16 @@ static yk_status read_all(yk__engine *e, const uint32_t *number, trained *out, y
 /* An update by the device; by the host; and by it, with gradients in slices, or parameters, too. */
 typedef enum update { OWN, STATE, GRADIENTS, PARAMETERS } update;
 
+static const yk__placement *updater = &processor;
+static const yk__action_row *first_row; /* of the engine's actions; NULL for none */
+static void (*after_update)(yk__engine *e, int step); /* NULL for none */
+
 static const char *folder; /* of moments in files; NULL for none */
 
 static yk_status train_on(yk__device *dev, update kind, const yk__opt_layout *o, trained *out, yk_error *err)
 {
-    const yk__engine_config c = {.precision = YK_F32, .bucket_bytes = 1 << 14, .offloads = kind != OWN, .host = &processor,
-                                 .scatters = kind >= GRADIENTS, .slices = kind == PARAMETERS,
+    const yk__engine_config c = {.precision = YK_F32, .bucket_bytes = 1 << 14, .offloads = kind != OWN, .host = updater,
+                                 .action = first_row, .scatters = kind >= GRADIENTS, .slices = kind == PARAMETERS,
                                  .state_dir = folder, .state_block = 1024};
     static float v[MOST];
     uint32_t number[PARAMS];
@@ -141,8 +149,8 @@ static yk_status train_on(yk__device *dev, update kind, const yk__opt_layout *o,
     for (int s = 0; s < STEPS && !err->status; s++) {
         if (s == 2 && !yk__engine_param_write(e, number[2], v, err) && o->momentum) /* a write between steps reaches the host too */
             yk__engine_moment_write(e, 0, number[0], v, err);
-        if (!err->status)
-            train_step(e, number, o, s, out, err);
+        if (!err->status && !train_step(e, number, o, s, out, err) && after_update)
+            after_update(e, s);
     }
     if (!err->status)
         read_all(e, number, out, err);
@@ -226,6 +234,164 @@ START_TEST(moments_in_a_file_change_no_bit)
 }
 END_TEST
 
+/* ---- Under the next forward ---- */
+
+static struct {
+    uint32_t updates, waits;
+    uint64_t runs; /* programs behind the last wait */
+} seen;
+
+static bool is_done(const yk__params *p, const yk__bucket *b)
+{
+    uint64_t done = 0;
+    ck_assert(!p->updates->dev->table->queue_poll(p->updates->dev->queue, &done));
+    return done >= b->updated;
+}
+
+/* The step has returned, and no bucket is updated. A skipped step has none on its way. */
+static void see_update(yk__engine *e, int step)
+{
+    const yk__params *p = &e->params;
+    ck_assert_uint_eq(p->n_bucket, 2);
+    ck_assert_uint_eq(p->gathered, step == BAD ? 2 : 0);
+    for (uint32_t i = 0; i < p->n_bucket && step != BAD; i++)
+        ck_assert_msg(!is_done(p, &p->bucket[i]), "step %d: bucket %u", step, i);
+    seen.updates += step != BAD;
+}
+
+/* The last bucket comes first, and its readers have run before the other bucket is updated. */
+static yk_status wait_in_turn(yk__exec *exec, yk__prog *prog, const yk__action *a, yk_error *err)
+{
+    const yk__params *p = exec->params;
+    if (p->gathered < p->n_bucket) {
+        ck_assert_uint_eq(a->target, 1 - p->gathered);
+        ck_assert(!is_done(p, &p->bucket[a->target]));
+        ck_assert(a->target == 1 || ref.runs > seen.runs);
+        seen.waits++;
+    }
+    const yk_status s = yk__action_row_of(YK__ACTION_ALL_GATHER, NULL)->wait(exec, prog, a, err);
+    seen.runs = ref.runs; /* the update's own among them */
+    return s;
+}
+
+/* The device has memory of its own, and its host, the same plugin, computes in the host's. */
+static const yk__placement ref_host = {.plugin = "ref"};
+
+static void open_pair(yk__device **dev, yk_error *err)
+{
+    ck_assert_msg(!ref_open(dev, err), "%s", err->text);
+    ref.wrap = 1; /* from here on, that is the host's */
+    updater = &ref_host;
+}
+
+START_TEST(an_update_goes_on_under_the_next_forward)
+{
+    static const yk__action_row row = {YK__ACTION_ALL_GATHER, "all_gather", NULL, wait_in_turn};
+    static trained at_once, later;
+    const yk__opt_layout *o = &rules[_i / 3];
+    const update kind = STATE + _i % 3;
+    yk_error err = YK_ERROR_INIT;
+    yk__device *dev = NULL;
+    open_pair(&dev, &err);
+    ck_assert_msg(!train_on(dev, kind, o, &at_once, &err), "%s", err.text);
+    ref.late = 1;
+    first_row = &row;
+    after_update = see_update;
+    ck_assert_msg(!train_on(dev, kind, o, &later, &err), "%s", err.text);
+    expect_same(&at_once, &later);
+    ck_assert_uint_eq(seen.updates, STEPS - 1);
+    ck_assert_uint_eq(seen.waits, 2 * (STEPS - 3)); /* a write, and the end, wait for one update each; the skipped step has none */
+    yk__device_close(dev);
+}
+END_TEST
+
+/* Each reader of values waits for the update. */
+static void read_values(yk__engine *e, int step)
+{
+    static float value[MOST], moment[MOST], grad[MOST];
+    uint64_t hash, same;
+    yk_error err = YK_ERROR_INIT;
+    const uint32_t number = (uint32_t)step % PARAMS;
+    see_update(e, step);
+    if (step % 3 == 0)
+        ck_assert(!yk__engine_moment_read(e, 0, number, moment, &err) && !yk__engine_grad_read(e, number, grad, &err));
+    if (step % 3 == 1)
+        ck_assert(!yk__engine_hash(e, &hash, &err) && !yk__engine_hash(e, &same, &err) && hash == same);
+    if (step % 3 == 2)
+        ck_assert(!yk__engine_wait(e, 0, &err));
+    ck_assert(step % 3 == 0 || e->params.gathered == 2);
+    ck_assert(!yk__engine_param_read(e, number, value, &err) && e->params.gathered == 2);
+}
+
+/* No segment waits for the update, which still reads the sums of gradients when the next ones are ready. */
+START_TEST(the_next_gradients_wait_for_the_update)
+{
+    static trained at_once, later;
+    yk_error err = YK_ERROR_INIT;
+    yk__device *dev = NULL;
+    open_pair(&dev, &err);
+    reads_loss = false;
+    ck_assert_msg(!train_on(dev, STATE + _i, &rules[0], &at_once, &err), "%s", err.text);
+    ref.late = 1;
+    after_update = see_update;
+    ck_assert_msg(!train_on(dev, STATE + _i, &rules[0], &later, &err), "%s", err.text);
+    expect_same(&at_once, &later);
+    yk__device_close(dev);
+}
+END_TEST
+
+START_TEST(readers_wait_for_the_update)
+{
+    static trained at_once, later;
+    yk_error err = YK_ERROR_INIT;
+    yk__device *dev = NULL;
+    open_pair(&dev, &err);
+    ck_assert_msg(!train_on(dev, STATE + _i, &rules[0], &at_once, &err), "%s", err.text);
+    ref.late = 1;
+    after_update = read_values;
+    ck_assert_msg(!train_on(dev, STATE + _i, &rules[0], &later, &err), "%s", err.text);
+    expect_same(&at_once, &later);
+    yk__device_close(dev);
+}
+END_TEST
+
+START_TEST(a_failed_update_is_the_next_calls_error)
+{
+    static trained out;
+    yk_error err = YK_ERROR_INIT;
+    yk__device *dev = NULL;
+    open_pair(&dev, &err);
+    ref.late = ref.breaks = 1;
+    ck_assert_int_eq(train_on(dev, STATE + _i, &rules[0], &out, &err), YK_E_ARG);
+    ck_assert_msg(strstr(err.text, "the processor broke"), "%s", err.text);
+    ck_assert_msg(out.norm[0] > 0.0 && out.norm[1] == 0.0, "the second step had no error");
+    yk__device_close(dev);
+}
+END_TEST
+
+/* The host hangs in an update whose step has returned. */
+static void hang_later(yk__engine *e, int step)
+{
+    see_update(e, step);
+    ref.hangs = 1;
+}
+
+START_TEST(a_host_that_hangs_under_the_next_forward_is_named)
+{
+    static trained out;
+    yk_error err = YK_ERROR_INIT;
+    yk__device *dev = NULL;
+    setenv("YOKE_STUCK_MS", "100", 1);
+    open_pair(&dev, &err);
+    ref.late = 1;
+    after_update = hang_later;
+    ck_assert_int_eq(train_on(dev, STATE, &rules[0], &out, &err), YK_E_DEVICE_LOST);
+    ck_assert_msg(strstr(err.text, "ref") && strstr(err.text, "YOKE_STUCK_MS"), "%s", err.text);
+    ref.hangs = 0;
+    yk__device_close(dev);
+}
+END_TEST
+
 /* The update is submitted, and the host never ends it. */
 static yk_status hang_in_update(yk__updater *u, yk_error *err)
 {
@@ -241,8 +407,7 @@ static bool always_fits(const yk__params *p)
 START_TEST(a_host_that_hangs_is_named)
 {
     static const yk__way way = {.name = "hangs", .fits = always_fits, .publish = hang_in_update};
-    const yk__placement host = {.plugin = "ref"};
-    const yk__engine_config c = {.precision = YK_F32, .offloads = true, .host = &host, .way = &way};
+    const yk__engine_config c = {.precision = YK_F32, .offloads = true, .host = &ref_host, .way = &way};
     static trained out;
     static const float zero[MOST];
     yk_error err = YK_ERROR_INIT;
@@ -272,6 +437,11 @@ int main(void)
     TCase *t = tcase_create("offload");
     tcase_add_loop_test(t, the_host_updates_as_a_processor, 0, sizeof rules / sizeof *rules);
     tcase_add_loop_test(t, moments_in_a_file_change_no_bit, 0, sizeof rules / sizeof *rules);
+    tcase_add_loop_test(t, an_update_goes_on_under_the_next_forward, 0, 3 * sizeof rules / sizeof *rules);
+    tcase_add_loop_test(t, the_next_gradients_wait_for_the_update, 0, 3);
+    tcase_add_loop_test(t, readers_wait_for_the_update, 0, 3);
+    tcase_add_loop_test(t, a_failed_update_is_the_next_calls_error, 0, 3);
+    tcase_add_test(t, a_host_that_hangs_under_the_next_forward_is_named);
     tcase_add_test(t, a_host_that_hangs_is_named);
     tcase_set_timeout(t, 120);
     return suite_run("offload", t);

@@ -34,8 +34,19 @@ struct yk_buffer {
     uint64_t bytes;
     int own;
 };
+/* A program that has not run yet. */
+typedef struct late_run {
+    const yk_graph *g;
+    void **slot;
+    uint64_t point;
+} late_run;
+
+enum { LATE = 64 };
+
 struct yk_queue {
     uint64_t point;
+    late_run late[LATE];
+    uint32_t n_late;
     char broken[96]; /* failure of a run, for waiting threads */
     uint32_t node;   /* node of the failure */
 };
@@ -169,6 +180,8 @@ static yk_status queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue *
 
 static void queue_free(yk_queue *q)
 {
+    for (uint32_t i = 0; i < q->n_late; i++)
+        free(q->late[i].slot);
     free(q);
 }
 
@@ -204,6 +217,35 @@ static void slots_mark(const yk_graph *g, bool touched[SLOTS])
         }
 }
 
+static yk_status run_graph(yk_queue *q, const yk_graph *g, void **slot)
+{
+    for (uint32_t i = 0; i < g->n_node; i++) {
+        if (ref.checks == 1 && g->node[i].op == YK_OP_GATHER)
+            check_gather(q, g, &g->node[i], slot);
+        yk_status st = host->eval_node(g, i, slot);
+        if (st)
+            return st;
+    }
+    if (ref.breaks && is_update(g))
+        snprintf(q->broken, sizeof q->broken, "(step): the processor broke");
+    ref.runs++;
+    return YK_OK;
+}
+
+/* Runs what is late, up to this point. */
+static yk_status run_late(yk_queue *q, uint64_t point)
+{
+    yk_status st = YK_OK;
+    uint32_t n = 0;
+    for (; n < q->n_late && q->late[n].point <= point && !st; n++) {
+        st = run_graph(q, q->late[n].g, q->late[n].slot);
+        free(q->late[n].slot);
+    }
+    q->n_late -= n;
+    memmove(q->late, q->late + n, q->n_late * sizeof *q->late);
+    return st;
+}
+
 static yk_status queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 {
     note_act();
@@ -224,16 +266,16 @@ static yk_status queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
         }
         slot[i] = s->slot[i] ? s->slot[i]->data + s->slot_offset[i] : NULL;
     }
-    for (uint32_t i = 0; i < g->n_node; i++) {
-        if (ref.checks == 1 && g->node[i].op == YK_OP_GATHER)
-            check_gather(q, g, &g->node[i], slot);
-        yk_status st = host->eval_node(g, i, slot);
-        if (st)
-            return st;
-    }
-    ref.runs++;
     *point = ++q->point;
-    return YK_OK;
+    if (ref.late && is_update(g) && q->n_late < LATE) {
+        q->late[q->n_late] = (late_run){g, malloc(s->n_slot * sizeof *slot), q->point};
+        memcpy(q->late[q->n_late++].slot, slot, s->n_slot * sizeof *slot);
+        return YK_OK;
+    }
+    const yk_status st = run_late(q, q->point);
+    if (st)
+        return st;
+    return run_graph(q, g, slot);
 }
 
 static char *copy_end(yk_buffer *b, char *host_end, uint64_t offset, uint64_t bytes)
@@ -246,6 +288,9 @@ static yk_status queue_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
     note_act();
     const char *src = copy_end(c->src, (char *)(uintptr_t)c->src_host, c->src_offset, c->bytes);
     char *dst = copy_end(c->dst, c->dst_host, c->dst_offset, c->bytes);
+    const yk_status st = run_late(q, q->point);
+    if (st)
+        return st;
     if (c->bytes && (!src || !dst))
         return YK_E_ARG;
     if (c->bytes)
@@ -261,7 +306,7 @@ static yk_status queue_poll(yk_queue *q, uint64_t *done)
         host->fail_node("ref", q->node, "%s", q->broken);
         return YK_E_ARG;
     }
-    *done = !ref.hangs ? q->point : ref.hangs > 2 ? 1000 - (uint64_t)ref.hangs : 0;
+    *done = q->n_late ? q->late[0].point - 1 : !ref.hangs ? q->point : ref.hangs > 2 ? 1000 - (uint64_t)ref.hangs : 0;
     return YK_OK;
 }
 
@@ -269,7 +314,9 @@ static yk_status queue_wait(yk_queue *q, uint64_t point, uint64_t timeout)
 {
     const struct timespec t = {0, (long)(timeout < 999999999 ? timeout : 999999999)};
     const clock_t end = clock() + CLOCKS_PER_SEC / 20;
-    (void)point;
+    const yk_status st = ref.hangs ? YK_OK : run_late(q, point);
+    if (st)
+        return st;
     if (*q->broken) {
         host->fail_node("ref", q->node, "%s", q->broken);
         return YK_E_ARG;

@@ -20,6 +20,8 @@ typedef struct ref_state {
     uint32_t own;           /* calls, but for those that ask, while no act of this process says what it is in */
     uint32_t update_ms;     /* what an optimizer's program takes besides */
     bool takes_signals; /* opening it installs a handler of SIGTERM, and blocks SIGUSR1 */
+    int late;               /* an optimizer's program runs when its point, or a later command of its queue, needs it */
+    int breaks;             /* an optimizer's program fails, which shows when the queue is waited for */
     int hangs; /* 1: nothing is ever finished, 2: and a thread computes; 3 and more: so many waits last, points are finished */
 } ref_state;
 extern ref_state ref;

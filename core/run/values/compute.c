@@ -5,7 +5,8 @@
  *
  * A rank that updates whole parameters, alone or under LocalSGD, writes their copies during the update (update_programs.c), unless the host
  * updates. Owners write copies that are once per host. Other ranks' updates, and any values the host wrote, are cast before the next
- * program that reads them. Parameters that come as messages are cast bucket by bucket, by the segment that waits for the bucket.
+ * program that reads them. Parameters that come as messages, or from an update of the host that goes on, are cast bucket by bucket, by the
+ * segment that waits for the bucket.
  */
 #include "core/base/mem.h"
 #include "core/run/exec.h"
@@ -127,7 +128,7 @@ static yk_status refresh_bucket(yk__exec *exec, uint32_t bucket, yk_error *err)
 yk_status yk__compute_refresh(yk__exec *exec, bool whole, yk_error *err)
 {
     yk__params *params = exec->params;
-    const bool by_bucket = exec->exchange->medium == YK__MESSAGES;
+    const bool by_bucket = exec->exchange->medium == YK__MESSAGES || yk__params_defer(params);
     if (params->copies.stale == YK__STALE_TRAINED && by_bucket)
         mark_due(params, true);
     else if (params->copies.stale != YK__FRESH && cast_all(exec, params->copies.stale == YK__STALE_ALL, err))

@@ -26,8 +26,6 @@
 #include "core/run/way.h"
 
 #define YK__MOMENTS 3
-/* A bit of a slot's key. PARAM: a whole bucket; STATE: moment (bits 24..) of a bucket; GRAD: sums of this rank's slice of a bucket. */
-#define YK__KEY_BUCKET 0x80000000u
 
 typedef struct yk__param {
     char *name;
@@ -70,6 +68,7 @@ typedef struct yk__bucket {
     float *rest;         /* [end - begin]: the slice's rest from rounding (masters.c); NULL if not rounded */
     bool cast_due;       /* its copies in the compute format are made when a segment waits for it */
     uint64_t point;      /* queue point that completes the gradients of the last micro batch */
+    uint64_t updated;    /* point of the host's queue that completes the bucket's last update, if updates are deferred */
     yk__request *request; /* its exchange under way */
     int64_t begun_ns, done_ns; /* times of the last exchange, for traces */
 } yk__bucket;
@@ -161,6 +160,12 @@ yk_status yk__params_make_moments(yk__params *p, yk_error *err);
 static inline bool yk__params_offload(const yk__params *p)
 {
     return p->updates != p->queue;
+}
+
+/* The host's update goes on under the next forward, as no other rank waits for its values (docs/decisions/0096). */
+static inline bool yk__params_defer(const yk__params *p)
+{
+    return yk__params_offload(p) && p->exchange->part == YK__PART_ALL && !p->state_file;
 }
 
 /* The buffer, of the device that updates, with the sums of gradients. */

@@ -180,6 +180,8 @@ static yk_status piece_start(yk__params *p, yk__bucket *b, const yk__piece *piec
 
 yk_status yk__sums_start(yk__params *p, yk__bucket *b, yk_buffer *lane, const bool *written, yk_error *err)
 {
+    if (yk__params_defer(p) && yk__params_await(p, (uint32_t)(b - p->bucket), err)) /* no program has read the bucket, and the host reads */
+        return err->status;                                                         /* its sums */
     for (uint32_t i = 0; i < b->n_piece && yk__exchange_grads(p->exchange, 0); i++)
         if (piece_start(p, b, &b->piece[i], lane, written, err))
             return err->status;

@@ -9,10 +9,10 @@
 
 /* A way in front of another wraps it. The last row fits always and has all columns. */
 static const yk__way *const ways[] = {
-    &yk__way_scattered_single, &yk__way_offloaded_single, &yk__way_single,  &yk__way_planned,        &yk__way_excluded,  &yk__way_far,
-    &yk__way_scattered,        &yk__way_power,            &yk__way_rounded, &yk__way_offloaded_sole, &yk__way_offloaded,
-    &yk__way_sliced,           &yk__way_sole,             &yk__way_kept,    &yk__way_island,         &yk__way_joinable,
-    &yk__way_shared,           &yk__way_messages,
+    &yk__way_scattered_single, &yk__way_deferred, &yk__way_offloaded_single, &yk__way_single,         &yk__way_planned,
+    &yk__way_excluded,         &yk__way_far,      &yk__way_scattered,        &yk__way_power,          &yk__way_rounded,
+    &yk__way_offloaded_sole,   &yk__way_offloaded, &yk__way_sliced,          &yk__way_sole,           &yk__way_kept,
+    &yk__way_island,           &yk__way_joinable, &yk__way_shared,           &yk__way_messages,
 };
 
 static void add_columns(yk__way *chosen, const yk__way *row)

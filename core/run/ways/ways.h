@@ -5,9 +5,9 @@
 
 #include "core/run/update.h"
 
-extern const yk__way yk__way_scattered_single, yk__way_offloaded_single, yk__way_single, yk__way_planned, yk__way_excluded, yk__way_far,
-    yk__way_scattered, yk__way_power, yk__way_rounded, yk__way_sliced, yk__way_offloaded_sole, yk__way_offloaded, yk__way_sole,
-    yk__way_kept, yk__way_island, yk__way_joinable, yk__way_shared, yk__way_messages;
+extern const yk__way yk__way_scattered_single, yk__way_deferred, yk__way_offloaded_single, yk__way_single, yk__way_planned,
+    yk__way_excluded, yk__way_far, yk__way_scattered, yk__way_power, yk__way_rounded, yk__way_sliced, yk__way_offloaded_sole,
+    yk__way_offloaded, yk__way_sole, yk__way_kept, yk__way_island, yk__way_joinable, yk__way_shared, yk__way_messages;
 
 /* ---- Columns of several rows ---- */
 
