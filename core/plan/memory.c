@@ -83,6 +83,9 @@ static void share_operand(layout *arena, const yk_node *n, uint32_t k, yk__vid y
 static void find_chains(layout *arena)
 {
     const yk__graph *g = &arena->work->g;
+    yk__plan_away_lives(arena->work, 0, &arena->uses, arena->first);
+    for (uint32_t i = 0; i < arena->work->plan->n_away; i++)
+        arena->owner[arena->work->plan->away[i].to] = arena->work->plan->away[i].to;
     for (uint32_t k = 0; k < g->n_node; k++) {
         const yk_node *n = &g->node[k];
         const bool can = n->op == YK_OP_MAP || yk__op_is_map(n->op) || n->op == YK_OP_ALL_REDUCE ||
@@ -212,11 +215,8 @@ static void write_offsets(layout *arena)
 /* Bytes that forward leaves for backward: blocks alive across the end of the last node of the trace itself. */
 static uint64_t sum_kept(const layout *arena)
 {
-    const yk__graph *g = &arena->work->g;
     uint64_t sum = 0;
-    uint32_t end = (uint32_t)g->n_node;
-    while (end > 0 && (!arena->work->info[end - 1].origin || arena->work->info[end - 1].is_recomputed))
-        end--;
+    const uint32_t end = yk__forward_end(arena->work);
     for (uint32_t b = 0; b < arena->n_block && end; b++)
         sum += arena->block[b].begin < end && arena->block[b].end >= end ? arena->block[b].bytes : 0;
     return sum;

@@ -114,6 +114,11 @@ static bool has_ranks(const yk__plan_request *request)
     return !request->single_rank;
 }
 
+static bool stores_values(const yk__plan_request *request)
+{
+    return request->stores && has_loss(request);
+}
+
 static bool is_mixed_precision(const yk__plan_request *request)
 {
     return request->precision == YK_BF16 || request->precision == YK_F16;
@@ -155,6 +160,7 @@ static const pass passes[] = {
     {"overlap", yk__plan_overlap, has_ranks, false},
     {"slots", add_slots, NULL, false},
     {"place", yk__plan_place, NULL, false},
+    {"away", yk__plan_away, stores_values, false},
     {"memory", yk__plan_memory, NULL, false},
     {"cut", yk__plan_cut, NULL, false},
 };
@@ -265,6 +271,7 @@ void yk__plan_free(yk__plan *plan)
     yk__free(plan->grad_lanes.bytes);
     yk__free(plan->pull_lanes.bytes);
     yk__free(plan->pull);
+    yk__free(plan->away);
     yk__free(plan->written);
     yk__free(plan);
 }

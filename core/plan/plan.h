@@ -70,11 +70,12 @@ typedef struct yk__plan_request {
     const yk__recompute *recompute;
     const yk__full *full;
     uint64_t arena_limit;                /* recompute more until the arena is below; 0: no limit */
-    uint64_t large;                      /* bytes from which backward recomputes a value of one pass instead of storing it;
-                                            0: 64 KiB */
+    bool stores;                         /* large values that forward leaves for backward lie on the host meanwhile (away.c) */
+    uint64_t large;                      /* bytes from which they do, and from which backward recomputes a value of one pass
+                                            instead of storing it; 0: 64 KiB */
 } yk__plan_request;
 
-/* ---- Actions of the ranks together, between segments (docs/decisions/0018) ---- */
+/* ---- Actions between segments, most of them of the ranks together (docs/decisions/0018) ---- */
 
 typedef enum yk__action_kind {
     YK__ACTION_ALL_REDUCE,     /* sums a vector of f32 of a slot over the members, in place */
@@ -83,12 +84,14 @@ typedef enum yk__action_kind {
     YK__ACTION_PULL,           /* brings a bucket of parameters from the ranks' block to a lane, before a segment */
     YK__ACTION_ALL_GATHER,     /* collects a bucket of parameters, a slice from each owner: the update before the plan started it */
     YK__ACTION_UPDATE,         /* a bucket of parameters has its new values: the next plan's ALL_GATHER waits for it */
+    YK__ACTION_STORE,          /* takes a value from the arena to the host, behind the last segment of forward that touches it */
+    YK__ACTION_LOAD,           /* brings it back, before a segment */
 } yk__action_kind;
 
 typedef struct yk__action {
     yk__action_kind kind;
     uint32_t op;            /* ALL_REDUCE: YK_REDUCE_*; moments are [3, count / 3] */
-    uint32_t target;        /* ALL_REDUCE: the slot; PULL: plan->pull; otherwise the bucket */
+    uint32_t target;        /* ALL_REDUCE: the slot; PULL: plan->pull; STORE, LOAD: plan->away; otherwise the bucket */
     uint64_t offset, count; /* bytes from the start of the slot or bucket; elements */
     uint32_t start_after;   /* the segment that makes its input; YK_NONE: made before this plan */
     uint32_t needed_by;     /* the segment that reads its result; n_segment: read after this plan */
@@ -108,6 +111,13 @@ typedef struct yk__pull {
     uint32_t begin, end; /* the first and the last that read it there */
     uint32_t start;      /* the one before which the pull starts */
 } yk__pull;
+
+/* A value that lies on the host between forward and backward (away.c). after, before: nodes until the plan is cut, then segments. */
+typedef struct yk__away {
+    yk__vid from, to;       /* its roots in forward and in backward: two places in the arena */
+    uint32_t after, before; /* it leaves behind the first, and comes back before the second */
+    uint64_t bytes, offset; /* offset: on the host, in bytes from the start of away_bytes */
+} yk__away;
 
 /* Ranges of device memory in which buckets take turns. */
 typedef struct yk__lanes {
@@ -133,6 +143,9 @@ typedef struct yk__plan {
     yk__lanes pull_lanes;          /* memory of parameters that lie in slices */
     yk__pull *pull;
     uint32_t n_pull;
+    yk__away *away;                /* by the segment before which they come back */
+    uint32_t n_away;
+    uint64_t away_bytes;           /* of the host: all of them lie there at once */
     bool *written;                 /* by parameter: the plan writes its gradient */
     uint32_t n_arena, arena_slot;  /* number of parts of the arena (one, unless the device's largest buffer is too small), and the
                                       slot of the second part: yk__arena_slot */

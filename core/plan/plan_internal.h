@@ -153,6 +153,13 @@ yk_status yk__plan_place(yk__work *work, yk_error *err);     /* place.c: gradien
 yk_status yk__plan_memory(yk__work *work, yk_error *err);    /* memory.c: the arena */
 yk_status yk__plan_cut(yk__work *work, yk_error *err);       /* segment.c */
 
+/* away.c */
+yk_status yk__plan_away(yk__work *work, yk_error *err); /* plan->away, with numbers of nodes */
+/* The lives of these values: one ends behind the copy to the host, and its second begins `lead` nodes before it comes back. */
+void yk__plan_away_lives(const yk__work *work, uint32_t lead, yk__uses *uses, uint32_t *first);
+/* The node behind the last one of the trace itself: from there on nodes are backward's. */
+uint32_t yk__forward_end(const yk__work *work);
+
 /* lanes.c */
 
 /* The time in which a bucket needs memory: from the first node that touches it to the last. */

@@ -2,7 +2,7 @@
 /*
  * The planner's last pass (passes.c). It cuts the planned graph at the joint actions of the ranks: at a complete bucket, at every
  * all_reduce, and before the first node that needs its result. Also before the first reader of parameters that the last update still
- * gathers or writes.
+ * gathers or writes. A value that goes to the host has a cut where it leaves, and where it comes back (away.c).
  *
  * A segment is a small graph with a list of its slots; the ranks' work is a list of actions (plan.h; docs/decisions/0018). core/run/prog.c
  * compiles the segments, and core/run/list.c puts both in order.
@@ -224,6 +224,26 @@ static yk_status add_all_reduce(cutting *state, uint32_t k, yk_error *err)
                                           .offset = x->offset, .count = (uint64_t)yk__value_count(x)}, err);
 }
 
+/* Adds the copies of values that leave behind node k. */
+static yk_status add_stores(cutting *state, uint32_t k, yk_error *err)
+{
+    const yk__plan *plan = state->plan;
+    for (uint32_t i = 0; i < plan->n_away; i++)
+        if (plan->away[i].after == k && add_action(state, (yk__action){.kind = YK__ACTION_STORE, .target = i,
+                                                                       .count = plan->away[i].bytes / sizeof(float)}, err))
+            return err->status;
+    return YK_OK;
+}
+
+/* True if a value leaves behind node k, or comes back before the next one. */
+static bool moves_value(const cutting *state, uint32_t k)
+{
+    for (uint32_t i = 0; i < state->plan->n_away; i++)
+        if (state->plan->away[i].after == k || state->plan->away[i].before == k + 1)
+            return true;
+    return false;
+}
+
 /* True if node k is the first reader of a bucket of parameters that are gathered or pulled. */
 static bool begins_bucket(const cutting *state, uint32_t k)
 {
@@ -244,9 +264,10 @@ static yk_status cut_segments(cutting *state, yk_error *err)
     const bool each = yk__option_words(YK__OPTION_CUT) == 1; /* for debugging: one node per segment */
     for (uint32_t k = 0; k < n_node; k++) {
         const bool sum = g->node[k].op == YK_OP_ALL_REDUCE, completes = completes_bucket(state, k);
-        if (!sum && !completes && !each && k + 1 < n_node && k + 1 != state->reduce_end && !begins_bucket(state, k + 1))
+        if (!sum && !completes && !each && k + 1 < n_node && k + 1 != state->reduce_end && !begins_bucket(state, k + 1) &&
+            !moves_value(state, k))
             continue;
-        if (add_segment(state, begin, k + 1, err) || (sum && add_all_reduce(state, k, err)) ||
+        if (add_segment(state, begin, k + 1, err) || (sum && add_all_reduce(state, k, err)) || add_stores(state, k, err) ||
             (completes && add_completed(state, k, err)))
             return err->status;
         begin = k + 1;
@@ -287,6 +308,24 @@ static yk_status add_pulls(cutting *state, yk_error *err)
                                                       .count = state->work->request->bucket_bytes[p->bucket] / sizeof(float),
                                                       .start_after = YK_NONE,
                                                       .needed_by = p->start};
+    }
+    return YK_OK;
+}
+
+/* Adds the ways back; from here on values have numbers of segments. */
+static yk_status add_loads(cutting *state, yk_error *err)
+{
+    yk__plan *plan = state->plan;
+    if (yk__grow(&plan->action, &state->cap_action, plan->n_action + 1ull + plan->n_away, sizeof *plan->action))
+        return yk__fail_mem(err, plan->n_away * sizeof *plan->action, "a plan");
+    for (uint32_t i = 0; i < plan->n_away; i++) {
+        yk__away *v = &plan->away[i];
+        v->after = state->segment_of[v->after], v->before = state->segment_of[v->before];
+        plan->action[plan->n_action++] = (yk__action){.kind = YK__ACTION_LOAD,
+                                                      .target = i,
+                                                      .count = v->bytes / sizeof(float),
+                                                      .start_after = YK_NONE,
+                                                      .needed_by = v->before};
     }
     return YK_OK;
 }
@@ -378,12 +417,13 @@ yk_status yk__plan_cut(yk__work *work, yk_error *err)
         state.reader = state.reads + nb;
         memset(state.first, 0xff, nv * sizeof *state.first);
         memset(state.complete, 0xff, 3 * nb * sizeof *state.complete);
+        yk__plan_away_lives(work, 1, &state.uses, state.first);
         find_ends(&state);
         find_reads(&state);
         if (work->request->scatters)
             yk__plan_lanes(work, state.complete, err);
         if (!err->status && !yk__plan_pulls(work, err) && !cut_segments(&state, err) && !add_gathers(&state, err) &&
-            !add_pulls(&state, err) && !list_needs(&state, err))
+            !add_pulls(&state, err) && !add_loads(&state, err) && !list_needs(&state, err))
             list_uses(&state, err);
     }
     yk__uses_free(&state.uses);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The table of kinds of actions: work of the ranks together between a program's segments. Some kinds sum a vector of the step or a bucket
- * of gradients. Other kinds pull a bucket of parameters to a lane, or wait for it.
+ * of gradients. Other kinds pull a bucket of parameters to a lane, or wait for it, or copy values of this rank alone (stored.h).
  *
  * list.c looks a row up when it compiles a program. The loop in exec.c then calls the row's start and wait, in the step thread, which runs
  * the user's program. A wait returns when the next segment can read the values. Counts are elements of f32.
@@ -10,6 +10,7 @@
 
 #include "core/base/mem.h"
 #include "core/run/exec.h"
+#include "core/run/stored.h"
 
 /* ---- Sums of a vector of the step ---- */
 
@@ -170,6 +171,8 @@ static const yk__action_row rows[] = {
     {YK__ACTION_PULL, "pull", pull_start, pull_wait}, /* the next commands in the queue find the bucket in its lane */
     {YK__ACTION_ALL_GATHER, "all_gather", NULL, gather_wait}, /* the last update has started it */
     {YK__ACTION_UPDATE, "update", bucket_updated, NULL},
+    {YK__ACTION_STORE, "store", yk__store_start, NULL}, /* later commands of the queue find the value away, and back again */
+    {YK__ACTION_LOAD, "load", yk__load_start, NULL},
 };
 
 const yk__action_row *yk__action_row_of(yk__action_kind kind, const yk__action_row *first)

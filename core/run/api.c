@@ -127,6 +127,7 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     e->params.state_home = yk__state_home_choose(&e->params);
     yk__params_choose_way(&e->params);
     e->exec = (yk__exec){.queue = &e->queue, .exchange = &e->exchange, .params = &e->params, .first_action = c->action,
+                         .stores = c->stores && yk__host_serves(dev),
                          .cache_bytes = c->cache_bytes, .cache_most = c->cache_most ? c->cache_most : PLANS, .runs = 1};
     e->exec.instance.pulls.far = e->params.far;
     e->updater =
@@ -394,7 +395,7 @@ void yk__engine_stats_get(const yk__engine *e, yk__engine_stats *s)
         .kept_bytes = e->exec.kept_bytes,
         .shared_bytes = shared + yk__power_bytes(&e->params),
         .host_bytes = e->host.queue.peak + own + yk__far_bytes(&e->params) + yk__home_frozen_bytes(&e->params) +
-                      yk__instance_lane_bytes(&e->exec.instance, &e->queue),
+                      yk__instance_lane_bytes(&e->exec.instance, &e->queue) + e->exec.instance.stored.bytes,
         .disk_bytes = yk__state_file_bytes(&e->params),
         .busy_seconds = e->queue.busy_seconds,
         .compiles = e->exec.compiles,

@@ -160,6 +160,7 @@ static yk_status plan_program(yk__exec *exec, const yk__micro *m, bool zero, yk_
     r.zero = zero;
     r.precision = exec->params->precision;
     r.rounds8 = exec->params->rounds8;
+    r.stores = exec->stores;
     r.keep_compute = r.keep_cheap = !exec->queue->limit; /* if memory is short, cheap values are made again instead */
     r.n_param = (uint32_t)exec->params->n_param, r.param = param;
     r.n_bucket = exec->params->n_bucket, r.n_pulled = exec->params->n_all_bucket, r.bucket_bytes = list->bytes;

@@ -30,6 +30,7 @@ typedef struct yk__exec {
     yk__exchange *exchange;
     yk__params *params;
     const yk__action_row *first_action; /* a row before the table of kinds of actions; NULL for none */
+    bool stores;                     /* programs leave activations on the host between forward and backward */
     uint64_t cache_bytes;            /* host memory for programs kept, besides programs in use */
     uint32_t cache_most;             /* programs kept */
     yk__instance instance;           /* the memory of the programs' runs */

@@ -83,7 +83,8 @@ yk_status yk__instance_lanes(yk__instance *instance, yk__queue *q, const yk__pla
 
 yk_status yk__instance_reserve(yk__instance *instance, yk__queue *q, const yk__prog *p, yk_error *err)
 {
-    if (yk__arena_reserve(&instance->arena, q, p->plan, err) || yk__instance_lanes(instance, q, p->plan, err))
+    if (yk__arena_reserve(&instance->arena, q, p->plan, err) || yk__instance_lanes(instance, q, p->plan, err) ||
+        yk__stored_reserve(&instance->stored, q, p->plan->away_bytes, err))
         return err->status;
     if (!yk__queue_wraps(q) && yk__queue_reserve(q, &instance->input, &instance->input_bytes, p->input_bytes, YK__INPUT_BYTES, err))
         return err->status;
@@ -172,6 +173,7 @@ yk_status yk__instance_upload(yk__instance *instance, yk__queue *q, const yk__pr
 void yk__instance_free(yk__instance *instance, yk__queue *q)
 {
     yk__arena_free(&instance->arena, q);
+    yk__stored_free(&instance->stored, q);
     lanes_free(&instance->grads, q, YK__GRAD_BYTES);
     lanes_free(&instance->pulls, q, YK__PARAM_BYTES);
     yk__queue_unbuffer(q, &instance->input, instance->input_bytes, YK__INPUT_BYTES);

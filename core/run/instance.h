@@ -8,6 +8,7 @@
 
 #include "core/coll/pull.h"
 #include "core/run/arena.h"
+#include "core/run/stored.h"
 
 #define YK__STAGINGS 4 /* input areas of micro batches under way at once */
 
@@ -56,6 +57,7 @@ typedef struct yk__instance {
     yk__arena arena;
     yk__lane_set grads; /* of a run that sums them */
     yk__lane_set pulls; /* of parameters that lie in slices */
+    yk__stored stored;  /* values of the arena on the host */
     yk_buffer *input, *result;
     uint64_t input_bytes, result_bytes;
     yk__staging staging[YK__STAGINGS + 1]; /* the last is the update's */

@@ -5,7 +5,8 @@ libyokecore_la_SOURCES += core/run/actions.c core/run/actions.h core/run/api.c c
 	core/run/instance.c core/run/instance.h core/run/island_join.c \
 	core/run/island_join.h core/run/island_probe.c core/run/islands.c core/run/islands.h core/run/list.c core/run/list.h \
 	core/run/micro.c core/run/prog.c core/run/queue.c core/run/queue.h core/run/roles.c core/run/run.h core/run/stage.c \
-	core/run/stage.h core/run/tracer.c core/run/tracer.h core/run/update.c core/run/update.h core/run/update_programs.c \
+	core/run/stage.h core/run/stored.c core/run/stored.h \
+	core/run/tracer.c core/run/tracer.h core/run/update.c core/run/update.h core/run/update_programs.c \
 	core/run/update_programs.h core/run/values/compute.c core/run/values/copies.c core/run/values/copies.h \
 	core/run/values/far_slices.c core/run/values/far_slices.h core/run/values/fill.c core/run/values/fitted_parts.c \
 	core/run/values/home.c core/run/values/home.h core/run/values/masters.c core/run/values/param_hash.c \

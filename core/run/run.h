@@ -50,6 +50,7 @@ typedef struct yk__engine_config {
     bool offloads;           /* ranks with memory of their own update on the host (host_device.h), which has slices of parameters, too;
                                 equal on all ranks */
     bool all_on_host;        /* with it and slices: frozen parameters lie on the host, too, and programs pull them */
+    bool stores;             /* a device with memory of its own leaves activations on the host between forward and backward */
     const yk__placement *host; /* the host's device for it: a processor's; needed on such a rank */
     const char *state_dir;   /* with offloads: the optimizer's moments lie in files of this folder, a rank's in one; NULL: in memory */
     uint64_t state_block;    /* elements of a moment that a step takes from there at a time; 0: 1 Mi */
@@ -247,7 +248,7 @@ typedef struct yk__engine_stats {
     uint64_t scratch_bytes;   /* the plugin's memory beside the slots, if it reports it */
     uint64_t shared_bytes;    /* host memory shared by the ranks, beside the above: gradients and updated parameters */
     uint64_t host_bytes;      /* this rank's memory on the host, if the host updates: moments, sums in slices, and, on an only rank,
-                                 gradients and parameters */
+                                 gradients and parameters; and activations between forward and backward */
     uint64_t disk_bytes;      /* this rank's file of moments */
     double busy_seconds;      /* a yk__engine_run's own computing time, without waits for other ranks. In a group of one it is
                                  the last run's, else that of the last timed run with a loss */

@@ -72,12 +72,17 @@ static bool part_split(const char *text, offload_part *p)
            (!p->fraction || (end != p->fraction + 1 && !*end && p->part > 0 && p->part <= 1));
 }
 
+static bool part_is(const offload_part *p, const char *what)
+{
+    return yk__word_find(what, p->what, p->n_what) == 0;
+}
+
 /* The reason why a place is not built; NULL if it is. */
 static const char *part_unbuilt(const offload_part *p)
 {
-    if (yk__word_find("activations", p->what, p->n_what) == 0)
-        return "YOKE_MEMORY_LIMIT and --gradient-checkpointing compute activations again instead";
-    if (p->disk && yk__word_find("state", p->what, p->n_what) != 0)
+    if (part_is(p, "activations"))
+        return p->disk || p->part < 1 ? "activations lie in the host's memory, all that are large: activations=host" : NULL;
+    if (p->disk && !part_is(p, "state"))
         return "a disk holds the optimizer's moments: state=nvme:DIR; parameters lie in memory: params=host";
     if (p->disk && p->part < 1)
         return "the disk holds the whole of a slice: state=nvme:DIR";
@@ -101,9 +106,11 @@ yk_status yk__offload_read(const char *text, const char *source, yk__offload *of
                             "part from 0 to 1: state=host:0.6", source, one);
         if (part_unbuilt(&p))
             return yk__fail(err, YK_E_ARG, "%s %.300s: not built yet: %s", source, text, part_unbuilt(&p));
-        params = params || yk__word_find("params", p.what, p.n_what) == 0;
+        if (part_is(&p, "activations"))
+            continue; /* yk__offload_activations */
+        params = params || part_is(&p, "params");
         disk = disk || p.disk;
-        host = host || (!p.disk && yk__word_find("params", p.what, p.n_what) != 0);
+        host = host || (!p.disk && !part_is(&p, "params"));
         *offload = disk ? params ? YK__OFFLOAD_DISK_PARAMS : YK__OFFLOAD_DISK : params ? YK__OFFLOAD_PARAMS : YK__OFFLOAD_STATE;
     }
     if (disk && host)
@@ -116,6 +123,14 @@ const char *yk__offload_text(yk__offload offload)
 {
     static const char *const text[] = {"none", "state=host", "state=host,params=host", "state=nvme:DIR", "state=nvme:DIR,params=host"};
     return text[offload];
+}
+
+bool yk__offload_activations(const char *text)
+{
+    for (const char *one = text; one && *one; one += strcspn(one, ","), one += *one == ',')
+        if (yk__word_find("activations", one, strcspn(one, "=,")) == 0)
+            return true;
+    return false;
 }
 
 char *yk__offload_folder(const char *text)

@@ -24,8 +24,8 @@ bool yk__stage_find(const char *word, yk__stage *stage);
 /* YK_E_ARG for a word that names no stage, with the nearest word. `source` names the setting ("--shard"). */
 yk_status yk__stage_read(const char *word, const char *source, yk__stage *stage, yk_error *err);
 
-/* The values that the host holds for a rank with memory of its own. It updates the parameters that it holds, so it has the state, too. On
- * disk the state of every rank lies in a file. */
+/* The values of the optimizer that the host holds for a rank with memory of its own. It updates the parameters that it holds, so it has the
+ * state, too. On disk the state of every rank lies in a file. */
 typedef enum yk__offload {
     YK__OFFLOAD_NONE,
     YK__OFFLOAD_STATE,
@@ -42,6 +42,8 @@ static inline bool yk__offload_has_params(yk__offload offload)
 {
     return offload == YK__OFFLOAD_PARAMS || offload == YK__OFFLOAD_DISK_PARAMS;
 }
+/* True if a text that yk__offload_read takes has activations=host; the kind does not say it. */
+bool yk__offload_activations(const char *text);
 /* The folder of the state on disk, which the caller frees; NULL without one, or without memory. */
 char *yk__offload_folder(const char *text);
 /* YK_E_ARG for parameters on the host in a stage whose devices have all of them. source: the setting and its value, for the message. */

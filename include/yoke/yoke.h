@@ -132,12 +132,12 @@ typedef struct yk_config {
     const char *offload;     /* "state=host": the host's processor holds the optimizer's state of a rank whose device has memory of its own,
                                 and updates its slices, with a processor's bits. With shard "params" it has that rank's parameters, too.
                                 "state=host,params=host" needs that stage, and takes frozen parameters to the host, too. Other ranks stay as
-                                they are. "state=nvme:DIR": all ranks' moments are in files of DIR. NULL, "none": no. Equal on all ranks */
+                                they are. "state=nvme:DIR": all ranks' moments are in files of DIR. "activations=host", alone or beside
+                                them: see docs/sharding.md. NULL, "none": no. Equal on all ranks */
     const char *shard_parts; /* slices of each rank: "speed" (NULL: the same), as measured and what fits; with fixed shares even (NULL),
-                                or even unless only other parts fit each rank's memory ("speed");
-                                "equal"; or parts by rank, "1:2:1", of 1 to 1000000. Equal on all ranks. With fixed shares, too, equal
-                                parts give equal bits in all stages, over each transport. A slice that exceeds a rank's memory is an
-                                error */
+                                or even unless only other parts fit each rank's memory ("speed"); "equal"; or parts by rank, "1:2:1",
+                                of 1 to 1000000. Equal on all ranks. With fixed shares, too, equal parts give equal bits in all stages,
+                                over each transport. A slice that exceeds a rank's memory is an error */
 } yk_config;
 
 /* [all] [waits] Opens a job on the device(s); in a process started by `yoke launch` it joins the other ranks. Returns NULL only if memory

@@ -258,11 +258,13 @@ J
     # shellcheck disable=SC2086
     refused '--offload STATE=CPU:0.5: not built yet: the host updates the whole of a slice' $small --offload STATE=CPU:0.5 &&
         refused '--offload params=nvme:/d: not built yet: a disk' $small --shard params --offload params=nvme:/d &&
-        refused '--offload ACTIVATIONS=Host: not built yet: YOKE_MEMORY_LIMIT' $small --offload ACTIVATIONS=Host &&
+        refused '--offload ACTIVATIONS=Host:0.5: not built yet: activations lie' $small --offload ACTIVATIONS=Host:0.5 &&
+        refused '--offload activations=nvme:/d: not built yet: activations lie' $small --offload activations=nvme:/d &&
         refused '--offload state=gpu: expected state, params or activations' $small --offload state=gpu &&
         refused 'YOKE_BUCKET_BYTES=1049: expected bytes, at least 4096' $small --ddp_bucket_cap_mb 0.001 || return 1
     "$yoke" train --model mlp --data "idx:$out/images" --max-steps 1 --output-dir "$out/case" --overwrite-output-dir --precision BF16 \
-        --optim AdamW --eval-strategy NO --shares EQUAL --shard ZeRO1 --offload STATE=CPU --metrics LOSS 2>"$out/err" >"$out/stdout" ||
+        --optim AdamW --eval-strategy NO --shares EQUAL --shard ZeRO1 --offload STATE=CPU,Activations=Host --metrics LOSS \
+        2>"$out/err" >"$out/stdout" ||
         { cat "$out/err"; return 1; }
     [ -n "$yaml" ] || return 0
     for strategy in FULL_SHARD full_shard 1; do

@@ -15,7 +15,8 @@ tests_dist_fifty_SOURCES = tests/dist/fifty.c
 tests_dist_fifty_LDADD = libyoke.la
 tests_dist_repeat_SOURCES = tests/dist/repeat.c
 tests_dist_repeat_LDADD = libyoke.la
-RANKS_SH = tests/dist/cuda.sh tests/dist/islands.sh tests/dist/faults.sh tests/dist/fp8.sh tests/dist/launch.sh tests/dist/launchers.sh \
+RANKS_SH = tests/dist/activations.sh tests/dist/cuda.sh tests/dist/islands.sh \
+	tests/dist/faults.sh tests/dist/fp8.sh tests/dist/launch.sh tests/dist/launchers.sh \
 	tests/dist/machines.sh tests/dist/mixed.sh tests/dist/network.sh tests/dist/offload.sh tests/dist/ofi.sh tests/dist/params.sh \
 	tests/dist/memory_parts.sh tests/dist/parts.sh tests/dist/row_padding.sh tests/dist/repeat.sh \
 	tests/dist/disk.sh tests/dist/several_hosts.sh tests/dist/started.sh tests/dist/trace.sh tests/dist/vulkan.sh

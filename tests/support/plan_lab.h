@@ -213,15 +213,43 @@ static void end_sums(const yk__plan *p, uint32_t first, uint32_t n, char **sum, 
     }
 }
 
+/* A value's place in the arena. */
+static char *value_place(const yk__plan *p, const memory *m, yk__vid v)
+{
+    return (char *)m->slot[p->graph.value[v].slot] + p->graph.value[v].offset;
+}
+
+/* A value goes to the host, and its place holds nothing of use from then on. */
+static void store_value(const yk__plan *p, const yk__away *v, const memory *m, char *host)
+{
+    ck_assert_uint_le(v->offset + v->bytes, p->away_bytes);
+    memcpy(host + v->offset, value_place(p, m, v->from), v->bytes);
+    memset(value_place(p, m, v->from), 0xff, v->bytes);
+}
+
+static void load_values(const yk__plan *p, const yk__segment *s, const memory *m, const char *host)
+{
+    for (uint32_t i = s->first_before; i < s->first_before + s->n_before; i++) {
+        const yk__action *a = &p->action[p->before[i]];
+        const yk__away *v = a->kind == YK__ACTION_LOAD ? &p->away[a->target] : NULL;
+        if (v)
+            memcpy(value_place(p, m, v->to), host + v->offset, v->bytes);
+    }
+}
+
 static void plan_run(const yk__plan *p, memory *m)
 {
     char *sum = NULL; /* on its way; one at most */
+    char *host = calloc(1, p->away_bytes + 1);
     memory_new(m, &p->graph);
     for (uint32_t i = 0; i < p->n_segment; i++) {
         const yk__segment *s = &p->segment[i];
         end_sums(p, s->first_before, s->n_before, &sum, m);
+        load_values(p, s, m, host);
         run_segment(p, s, m);
         for (uint32_t k = s->first_after; k < s->first_after + s->n_after; k++) {
+            if (p->action[k].kind == YK__ACTION_STORE)
+                store_value(p, &p->away[p->action[k].target], m, host);
             if (p->action[k].kind != YK__ACTION_ALL_REDUCE)
                 continue;
             ck_assert_ptr_null(sum);
@@ -230,6 +258,7 @@ static void plan_run(const yk__plan *p, memory *m)
     }
     end_sums(p, p->first_at_end, p->n_action - p->first_at_end, &sum, m);
     ck_assert_ptr_null(sum);
+    free(host);
 }
 
 /* Follows who wrote each stretch of the arena last: an operand must still be there. */
@@ -269,15 +298,27 @@ static bool is_there(yk__vid r, const stretch *s, uint32_t n)
     return false;
 }
 
+/* A value that comes back is written by no node: it is there from its first reader on. */
+static void come_back(const yk__plan *p, yk__vid r, stretch *s, uint32_t *n, bool *came)
+{
+    for (uint32_t i = 0; i < p->n_away; i++)
+        if (p->away[i].to == r && !came[r]) {
+            came[r] = true;
+            write_root(&p->graph, r, s, n);
+        }
+}
+
 static void check_lifetimes(const yk__plan *p)
 {
     const yk__graph *g = &p->graph;
     stretch *s = malloc((g->n_value + 1) * sizeof *s);
+    bool *came = calloc(g->n_value + 1, sizeof *came);
     uint32_t n = 0;
     for (size_t k = 0; k < g->n_node; k++) {
         const yk_node *d = &g->node[k];
         for (uint32_t i = 0; i < d->n_in; i++) {
             const yk__vid r = g->value[g->index[d->in + i]].base;
+            come_back(p, r, s, &n, came);
             ck_assert_uint_ne(g->value[r].slot, YK_NONE);
             ck_assert_msg(!in_arena(g, r) || is_there(r, s, n), "node %zu reads value %u, which is gone", k, r);
         }
@@ -287,6 +328,7 @@ static void check_lifetimes(const yk__plan *p)
             write_root(g, r, s, &n);
         }
     }
+    free(came);
     free(s);
 }
 

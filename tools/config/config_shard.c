@@ -63,7 +63,8 @@ static bool offload_read(const yk__cli *cli, yk_config *config)
         yk__cli_usage(cli->command, "%s", err.text);
         return false;
     }
-    config->offload = offload == YK__OFFLOAD_NONE ? NULL : offload < YK__OFFLOAD_DISK ? yk__offload_text(offload) : value;
+    const bool whole = offload >= YK__OFFLOAD_DISK || yk__offload_activations(value); /* its kind does not say all of it */
+    config->offload = whole ? value : offload == YK__OFFLOAD_NONE ? NULL : yk__offload_text(offload);
     return true;
 }
 

@@ -138,7 +138,7 @@ static const settings_key keys[] = {
      SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, "the trace of a step says when each value is read"},
     {"activation_checkpointing", SETTINGS_MAP, SETTINGS_MAPPED, NULL, NULL, NULL, NULL},
     {"activation_checkpointing.cpu_checkpointing", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL,
-     "--offload activations=host, which is not built yet"},
+     "--offload activations=host"},
     {"activation_checkpointing.partition_activations", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL,
      "they would be cut over ranks of tensor parallel, of which there is one"},
     {"activation_checkpointing.contiguous_memory_optimization|number_checkpoints|synchronize_checkpoint_boundary|profile", SETTINGS_ANY,

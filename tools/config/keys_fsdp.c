@@ -46,7 +46,7 @@ static const settings_key fsdp[] = {
     {"activation_checkpointing", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, "train:gradient-checkpointing",
      "--gradient-checkpointing"},
     {"activation_checkpointing_offload|activation_cpu_offload", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, NULL,
-     "--offload activations=host, which is not built yet"},
+     "--offload activations=host"},
     {"enable_ram_efficient_loading", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, BY_RANGE},
     {"xla|xla_fsdp_settings|xla_fsdp_grad_ckpt|xla_fsdp_v2", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, XLA},
 };

@@ -36,6 +36,7 @@ static const char own_options[] = "config-file|deepspeed|fsdp|fsdp-config|sharde
                                   "device-file|json|objective|measure|memory-limit|shard|gradient-checkpointing|global-batch|"
                                   "per-device-train-batch-size|gradient-accumulation-steps|devices|output-dir|disk";
 static const char on_host[] = "state=host";
+static const char *const away[] = {"activations=host", "state=host,activations=host"};
 
 /* ---- Candidates --------------------------------------------------------------------------------------------------- */
 
@@ -57,7 +58,7 @@ static bool stage_open(const search *s, uint32_t k, const char *offload)
         return false;
     if (yk__cli_typed(s->cli, "shard"))
         return yk__stage_find(yk__cli_text(s->cli, "shard"), &typed) && typed.kind == stage.kind;
-    return s->devices.ranks > 1 || k == 0 || (offload && host_serves(s)) ||
+    return s->devices.ranks > 1 || k == 0 || (offload && offload != away[0] && host_serves(s)) ||
            yk__cli_typed(s->cli, "offload"); /* to the host a rank alone sends slices, too */
 }
 
@@ -84,6 +85,15 @@ static bool state_open(const search *s)
     for (uint32_t i = 0; i < s->n; i++)
         tight = tight || !s->list[i].fits;
     return tight && !yk__cli_typed(s->cli, "offload");
+}
+
+/* True if no candidate fits, and the user left the place of activations open. */
+static bool none_fits(const search *s)
+{
+    bool fits = false;
+    for (uint32_t i = 0; i < s->n; i++)
+        fits = fits || s->list[i].fits;
+    return !fits && !yk__cli_typed(s->cli, "offload");
 }
 
 /* ---- A candidate's plan ------------------------------------------------------------------------------------------- */
@@ -251,7 +261,8 @@ static void time_read(const search *s, candidate *c, const json_t *o)
     const char *shares = yk__cli_text(s->cli, "shares");
     for (uint32_t i = 0; i < d->n; i++)
         c->work[i] = describe_work(json_object_get(json_array_get(ranks, first_rank(d, ranks, i, s->described)), "work"));
-    const bool slices = strcmp(c->shard, "state") != 0, offloads = c->offload || yk__cli_typed(s->cli, "offload");
+    const bool slices = strcmp(c->shard, "state") != 0, offloads = c->offload ? c->offload != away[0]
+                                                                                        : yk__cli_typed(s->cli, "offload");
     const bool by_speed = !shares || !strcmp(shares, "speed");
     c->seconds = cost_step(&(cost_case){d, c->work, (double)c->micros, by_speed, slices, offloads, c->disk}, c->rank);
     c->wire = cost_wire(&c->work[0], d->ranks, (double)c->micros, slices);
@@ -366,7 +377,7 @@ static bool candidates_plan(search *s, uint32_t from, yk_error *err)
 /* Parts that move: of candidates that are alike in time, the one with fewer comes first. */
 static double candidate_parts(const candidate *c)
 {
-    const int place = !c->offload ? 0 : c->offload == on_host ? 3 : 4;
+    const int place = !c->offload ? 0 : c->offload == on_host ? 3 : c->offload == away[1] ? 5 : 4;
     return (strcmp(c->shard, "state") != 0 ? 2 : 0) + place + c->recomputes + 0.1 * log2((double)c->micros);
 }
 
@@ -494,6 +505,8 @@ bool search_run(search *s, const yk__cli *cli, bool by_memory, char *program, in
         planned = places_plan(s, on_host, batch, micros, &err);
     if (planned && state_open(s) && s->on_disk)
         planned = places_plan(s, s->on_disk, batch, micros, &err);
+    for (int i = 0; i < 2 && planned && none_fits(s) && host_serves(s); i++)
+        planned = places_plan(s, away[i], batch, micros, &err);
     child_restore("YOKE_TRANSPORT", &transport);
     if (!planned) {
         yk__cli_usage(cli->command, "%s", err.text);

@@ -2,7 +2,8 @@
 /*
  * Candidates of `yoke plan`: each stage of sharding that is built, with and without recomputation, and micro batches in powers of two at a
  * fixed number of rows a step. If one of them does not fit and a device has memory of its own, the same follow with --offload
- * state=host; with --disk DIR and if one does not fit yet, with state=nvme:DIR. `yoke estimate-memory` plans each one in a child, with the
+ * state=host; with --disk DIR and if one does not fit yet, with state=nvme:DIR. If none fits
+ * yet, those with activations=host follow. `yoke estimate-memory` plans each one in a child, with the
  * run's own code; cost.h predicts its time.
  */
 #ifndef YOKE_TOOLS_PLAN_SEARCH_H
@@ -30,7 +31,7 @@ typedef struct candidate {
     work *work;           /* the same */
 } candidate;
 
-enum { SEARCH_MOST = 96 };
+enum { SEARCH_MOST = 120 };
 
 typedef struct search {
     const yk__cli *cli;

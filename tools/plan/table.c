@@ -26,13 +26,15 @@ static const char *time_text(double seconds, char *buf, size_t n)
     return buf;
 }
 
-/* The column of --offload is there if a candidate has it. */
-static bool table_offloads(const search *s)
+/* Width of the column of --offload, which has no folders; 0 if no candidate has it. */
+static int table_offloads(const search *s)
 {
-    bool any = false;
-    for (uint32_t i = 0; i < s->n; i++)
-        any = any || s->list[i].offload;
-    return any;
+    int width = 0;
+    for (uint32_t i = 0; i < s->n; i++) {
+        const int n = s->list[i].offload ? (int)strcspn(s->list[i].offload, ":") : 0;
+        width = n > width ? n : width;
+    }
+    return width;
 }
 
 static void print_candidate(const search *s, const candidate *c, uint32_t number)
@@ -41,8 +43,9 @@ static void print_candidate(const search *s, const candidate *c, uint32_t number
     if (c->fits)
         snprintf(rank, sizeof rank, "%u", number % 100);
     printf("%2s  %-10s ", rank, c->shard);
-    if (table_offloads(s))
-        printf("%-10.10s ", c->offload ? c->offload : "no");
+    const int width = table_offloads(s);
+    if (width)
+        printf("%-*.*s ", width, c->offload ? (int)strcspn(c->offload, ":") : 2, c->offload ? c->offload : "no");
     printf("%-9s %6llu %6llu", c->recomputes ? "blocks" : "no", (unsigned long long)c->batch, (unsigned long long)c->micros);
     if (c->fits) {
         printf("  %9s %11s %11s %11s\n", time_text(c->seconds, a, sizeof a), table_bytes_text(c->largest, b, sizeof b),
@@ -88,8 +91,9 @@ static void print_disk(const search *s, const candidate *c)
 
 void table_print(const search *s)
 {
-    printf(" #  --shard    %srecompute   rows micros       step        rank      shared on the wire\n",
-           table_offloads(s) ? "--offload  " : "");
+    const int width = table_offloads(s);
+    printf(" #  --shard    %-*srecompute   rows micros       step        rank      shared on the wire\n", width ? width + 1 : 0,
+           width ? "--offload" : "");
     for (uint32_t i = 0; i < s->n; i++)
         print_candidate(s, &s->list[i], i + 1);
     if (!s->n || !s->list[0].fits)

@@ -82,9 +82,9 @@ static yk_status check_inference(yk_job *job, yk_error *err)
     if (c->local_sgd_steps || c->power_sgd_rank)
         return yk__fail(err, YK_E_ARG, "yk_config: inference with %s, but a job for inference has no gradients: choose one",
                         c->local_sgd_steps ? "local_sgd_steps" : "power_sgd_rank");
-    if (yk__job_offload(job) != YK__OFFLOAD_NONE)
-        return yk__fail(err, YK_E_ARG, "yk_config: inference with offload \"%s\", but a job for inference updates nothing, and its device "
-                        "holds the parameters: choose one", c->offload);
+    if (yk__job_offload(job) != YK__OFFLOAD_NONE || yk__offload_activations(c->offload))
+        return yk__fail(err, YK_E_ARG, "yk_config: inference with offload \"%s\", but a job for inference has no backward and no update, "
+                        "and its device holds the parameters: choose one", c->offload);
     return YK_OK;
 }
 
@@ -212,6 +212,7 @@ typedef struct rank_info {
     uint32_t on_host; /* its memory is the host's */
     uint32_t inference;
     uint32_t offload, has_memory; /* the job's setting, yk__offload; this rank's device has memory of its own */
+    uint32_t stores;              /* activations=host */
 } rank_info;
 
 static void print_table(const yk_job *job, const rank_info *c)
@@ -273,6 +274,8 @@ static yk_status compare_fixed(const yk_job *job, const rank_info *all, size_t k
     return YK_OK;
 }
 
+static const char still[] = "; the devices of the other ranks compute in its memory, so nothing moves";
+
 /* cards: ranks whose devices have memory of their own. */
 static void offload_say(yk__offload offload, uint32_t cards, uint32_t ranks)
 {
@@ -282,8 +285,7 @@ static void offload_say(yk__offload offload, uint32_t cards, uint32_t ranks)
                              cards, ranks)
               : yk__log_line("offload: a file of each rank holds its part of the optimizer's state");
     else
-        yk__log_line("offload: the host %s for %u of %u ranks%s", holds, cards, ranks,
-                     cards < ranks ? "; the devices of the other ranks compute in its memory, so nothing moves" : "");
+        yk__log_line("offload: the host %s for %u of %u ranks%s", holds, cards, ranks, cards < ranks ? still : "");
 }
 
 static yk_status compare_offload(const yk_job *job, const rank_info *all, yk_error *err)
@@ -291,13 +293,18 @@ static yk_status compare_offload(const yk_job *job, const rank_info *all, yk_err
     uint32_t cards = 0;
     for (uint32_t r = 0; r < job->team.world; r++) {
         cards += all[r].has_memory;
-        if (all[r].offload != all[0].offload)
-            return yk__fail(err, YK_E_ARG, "yk_config.offload (--offload) is %s on rank 0 (%s) and %s on rank %u (%s): expected the same "
-                            "on all ranks", yk__offload_text(all[0].offload), all[0].name, yk__offload_text(all[r].offload), r,
-                            all[r].name);
+        if (all[r].offload != all[0].offload || all[r].stores != all[0].stores)
+            return yk__fail(err, YK_E_ARG, "yk_config.offload (--offload) is %s%s on rank 0 (%s) and %s%s on rank %u (%s): expected the "
+                            "same on all ranks", yk__offload_text(all[0].offload), all[0].stores ? ",activations=host" : "", all[0].name,
+                            yk__offload_text(all[r].offload), all[r].stores ? ",activations=host" : "", r, all[r].name);
     }
-    if (all[0].offload && job->team.rank == 0 && !job->config.quiet)
+    if (job->team.rank || job->config.quiet)
+        return YK_OK;
+    if (all[0].offload)
         offload_say(all[0].offload, cards, job->team.world);
+    if (all[0].stores)
+        yk__log_line("offload: the host keeps activations from forward to backward for %u of %u ranks%s", cards, job->team.world,
+                     cards < job->team.world ? still : "");
     return YK_OK;
 }
 
@@ -350,6 +357,7 @@ static yk_status exchange_infos(yk_job *job, bool capped, yk_error *err)
     own.forced = job->device->place.forced;
     own.inference = job->config.inference;
     own.offload = yk__job_offload(job);
+    own.stores = yk__offload_activations(job->config.offload);
     own.has_memory = yk__host_serves(job->device);
     own.limit = job->config.memory_limit;
     own.free = caps->mem_free;
@@ -467,6 +475,7 @@ static yk_status assemble_job(yk_job *job, bool capped, yk_error *err)
                                  .local_sgd = job->config.local_sgd_steps > 0,
                                  .inference = job->config.inference,
                                  .offloads = offload != YK__OFFLOAD_NONE,
+                                 .stores = yk__offload_activations(job->config.offload),
                                  .all_on_host = yk__offload_has_params(offload),
                                  .host = &host,
                                  .state_dir = state_dir,

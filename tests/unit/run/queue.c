@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two failures of a device, of which the first is told, though it shows last; and the arena in parts under a limit. */
+/*
+ * Two failures of a device, of which the first is told, though it shows last; the arena in parts under a limit; values that go to
+ * the host and come back.
+ */
 #include "config.h"
 
 #include <check.h>
 #include <string.h>
 
-#include "core/run/arena.h"
+#include "core/base/mem.h"
+#include "core/run/exec.h"
 #include "tests/support/refplugin.h"
 #include "tests/support/run.h"
 
@@ -100,10 +104,75 @@ START_TEST(parts_of_the_arena_keep_to_the_limit)
 }
 END_TEST
 
+/* ---- Values on the host ---- */
+
+static uint32_t copies;
+static yk_status copied;
+
+static yk_status queue_copies(yk_queue *queue, const yk_copy *copy, uint64_t *point)
+{
+    (void)queue;
+    ck_assert_uint_eq(copy->bytes, 40);
+    ck_assert_uint_eq(copy->src ? copy->src_offset : copy->dst_offset, copy->src ? 256 : 512);
+    *point = ++copies;
+    return copied;
+}
+
+/* A device that pins nothing may read host memory when a copy is submitted: the way back waits for the way there. Each failure is told. */
+START_TEST(the_way_back_follows_the_way_there)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__device *dev = NULL;
+    yk_slot slot[1] = {{1024, YK_SLOT_ARENA, 0}};
+    yk_value value[2] = {{.offset = 256}, {.offset = 512}};
+    yk__away away = {.from = 0, .to = 1, .bytes = 40, .offset = 256};
+    yk__plan plan = {.graph = {.slot = slot, .n_slot = 1, .value = value, .n_value = 2}, .away = &away, .n_away = 1};
+    yk__prog p = {.plan = &plan};
+    const yk__action a = {.target = 0};
+    ck_assert_int_eq(ref_open(&dev, &err), YK_OK);
+    const yk_plugin *const table = dev->table;
+    yk_plugin own = *table;
+    own.queue_copy = queue_copies;
+    own.queue_wait = queue_failed;
+    dev->table = &own;
+    yk__queue q = {.dev = dev};
+    yk__exec exec = {.queue = &q};
+    yk__stored *s = &exec.instance.stored;
+    yk__arena_part part = {.buffer = (yk_buffer *)&slot, .bytes = 1024};
+    exec.instance.arena = (yk__arena){.part = &part, .n = 1};
+    yk__mem_fail_after(0);
+    ck_assert_int_eq(yk__stored_reserve(s, &q, 4096, &err), YK_E_MEM);
+    yk__mem_fail_after(-1);
+    ck_assert_msg(strstr(err.text, "expected 4096 bytes of host memory"), "%s", err.text);
+    ck_assert_uint_eq(s->bytes, 0);
+    err = (yk_error)YK_ERROR_INIT;
+    ck_assert_int_eq(yk__stored_reserve(s, &q, 4096, &err), YK_OK);
+    ck_assert_int_eq(yk__stored_reserve(s, &q, 100, &err), YK_OK);
+    ck_assert_uint_eq(s->bytes, 4096);
+    copies = 0, copied = YK_OK, waits = YK_OK;
+    ck_assert_int_eq(yk__store_start(&exec, &p, &a, &err), YK_OK);
+    ck_assert_int_eq(yk__load_start(&exec, &p, &a, &err), YK_OK);
+    ck_assert_uint_eq(copies, 2);
+    ck_assert_uint_eq(q.waited, 1); /* the first copy, not the second */
+    copied = YK_E_DEVICE_LOST;
+    ck_assert_int_eq(yk__store_start(&exec, &p, &a, &err), YK_E_DEVICE_LOST);
+    err = (yk_error)YK_ERROR_INIT;
+    copied = YK_OK, waits = YK_E_DEVICE_LOST;
+    ck_assert_int_eq(yk__store_start(&exec, &p, &a, &err), YK_OK);
+    const uint32_t before = copies;
+    ck_assert_int_eq(yk__load_start(&exec, &p, &a, &err), YK_E_DEVICE_LOST);
+    ck_assert_uint_eq(copies, before);
+    yk__stored_free(s, &q);
+    dev->table = table;
+    yk__device_close(dev);
+}
+END_TEST
+
 int main(void)
 {
     TCase *t = tcase_create("queue");
     tcase_add_test(t, parts_of_the_arena_keep_to_the_limit);
     tcase_add_test(t, the_first_of_two_failures_is_reported);
+    tcase_add_test(t, the_way_back_follows_the_way_there);
     return suite_run("queue", t);
 }
