@@ -28,7 +28,7 @@
 #include "core/base/advance.h"
 #include "core/base/limit.h"
 #include "core/base/mem.h"
-#include "core/base/reserve.h"
+#include "core/base/process/reserve.h"
 #include "core/base/timed.h"
 #include "core/io/folder.h"
 

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "core/base/cgroup.h"
+#include "core/base/process/cgroup.h"
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "tools/cts/cts_ops.h"

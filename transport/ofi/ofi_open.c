@@ -18,7 +18,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/mem.h"
-#include "core/base/signals.h"
+#include "core/base/process/signals.h"
 #include "core/net/bytes.h"
 #include "transport/ofi/ofi_frame.h"
 #include "transport/ofi/ofi_internal.h"

@@ -16,7 +16,7 @@
 
 #include "core/base/mem.h"
 #include "core/base/option.h"
-#include "core/base/signals.h"
+#include "core/base/process/signals.h"
 
 typedef struct candidate {
     const char *name;

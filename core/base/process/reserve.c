@@ -8,7 +8,7 @@
  */
 #include "config.h"
 
-#include "core/base/reserve.h"
+#include "core/base/process/reserve.h"
 
 #include <errno.h>
 #include <fcntl.h>

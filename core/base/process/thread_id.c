@@ -6,7 +6,7 @@
  * live.c (beats of ranks) and transport_watch.c publish their own thread's identity. Before they call a silent peer dead they ask if its
  * thread only waits for a processor. Any thread.
  */
-#include "core/base/thread_id.h"
+#include "core/base/process/thread_id.h"
 
 #include <fcntl.h>
 #include <stdio.h>
