@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by transports over messages: from open to close, and the members of their tables; see base.h. */
+/*
+ * The common part of transports over messages: the start, sends, receives, waits and memory of yk_transport. A transport (local, sock,
+ * ofi) adds functions that move bytes (yk__tr_calls in base.h).
+ *
+ * core/coll calls it through the transport's table, in the step thread and the progress thread; the watch's thread moves bytes too. One
+ * lock guards a transport, and a caller that waits sleeps outside it.
+ */
 #include "config.h"
 
 #include "transport/base.h"

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tag matching of transports that carry frames; see match.h. */
+/*
+ * Matches messages and receives by their tags between two ranks, keeps messages without a receive, and builds the next frame. The
+ * transports that carry frames (sock, ofi) call it under their lock, for each frame that comes or leaves.
+ *
+ * A short message is one frame. A long one is announced, requested once its receive is posted, and sent in segments. So no message blocks
+ * another. Heads come from outside and are checked before use. A message that was given up is revoked by its number; its late segments are
+ * dropped.
+ */
 #include "config.h"
 
 #include "transport/match.h"

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations of transports over messages: begin, lists, end; see transport_op.h. */
+/*
+ * Operations of transports over messages, a send or a receive each: made, listed, ended. base.c makes them, and the transports keep them
+ * in lists, under the transport's lock. The caller frees a finished operation by its test or cancel; an orphan, which nobody waits for, is
+ * freed behind its last byte.
+ */
 #include "config.h"
 
 #include "transport/transport_op.h"

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The watch of a transport; see transport_watch.h. */
+/*
+ * The watch of a transport, a thread that finds a connection between living ranks that has ended, stalls, or is silent in one direction.
+ * The sock and ofi transports start it when a job opens, and stop it at the end.
+ *
+ * The thread moves bytes before it judges a line, under the transport's lock, so its answer does not depend on the program's calls. Each
+ * end sends a beat about once a second. Silence is the sum of the thread's own short steps, so a process that was stopped accuses no peer.
+ * A lost line fails its peer's operations.
+ */
 #include "config.h"
 
 #include "transport/transport_watch.h"

@@ -19,7 +19,7 @@
 
 #include <yoke/transport.h>
 
-#include "core/base/thread_id.h"
+#include "core/base/process/thread_id.h"
 
 enum {
     YK__WATCH_STEP_MS = 250,    /* between two checks */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The parts of a cuDNN graph: makes its descriptors, and chooses one of its engines. Attention (flash.c) and convolutions (cudnn_conv.c)
- * build their graphs with it while a program is made. A failed call gives the status and cuDNN's words.
+ * build their graphs with it, and dnn.c takes the plan, while a program is made, in any thread. A failed call gives the status and cuDNN's
+ * words.
  */
 #include "backends/cuda/dnn_graph.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Programs of the OpenCL plugin: the kit's launches (plugins/kit/lower/lower.h) as kernel objects, which keep their arguments. The host
- * makes programs through the table in cl_plugin.c, in any thread; cl_queue.c runs them.
+ * makes programs through the table in cl_plugin.c, in any thread; cl_queue.c runs them. cl_shape.c makes some for its trials of a device.
  *
  * A submission binds slots, and sets only the arguments whose slot has moved.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Queues of the OpenCL plugin: each is an in-order command queue of the driver. The host calls it through the table in cl_plugin.c, one
- * thread at a time for each queue.
+ * thread at a time for each queue; cl_shape.c makes one for its trials.
  *
  * A point is the event of its last command. Events of points that are not known to be done wait in a ring, oldest first. A failure stays:
  * every later call returns it.

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Selects one of two families of kernels for a device. In the CPU shape a work-item is a group by itself and computes in
- * vectors, with blocks in local memory that is really cache. In the GPU shape groups have many work-items. The wrong shape is ten
- * times slower, and no property that a driver reports tells the right one. So a small product is timed in both, once per
- * device and driver, and the rates are stored (plugins/kit/kit_survey.h). A GPU is not timed: its lanes are work-items. The option
- * FAMILY overrides the choice.
+ * Selects one of two families of kernels for a device. cl_list.c asks when it lists devices, in the host's thread. In the CPU shape a
+ * work-item is a group by itself and computes in vectors, with blocks in local memory that is really cache. In the GPU shape groups have
+ * many work-items. The wrong shape is ten times slower, and no property that a driver reports tells the right one. So a small product is
+ * timed in both, once per device and driver, and the rates are stored (plugins/kit/kit_survey.h). A GPU is not timed: its lanes are
+ * work-items. The option FAMILY overrides the choice.
  */
 #include "backends/opencl/cl_shape.h"
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Timed waits of threads; see timed.h. */
+/*
+ * Waits of threads on a condition until a time of the monotonic clock (clock.h), which goes on evenly if somebody sets the wall clock.
+ *
+ * progress.c, compiling.c, tier.c and island_join.c wait with it, each under its own lock. A wait may return early, so the caller looks at
+ * its condition again.
+ */
 #include "core/base/timed.h"
 
 void yk__timed_init(pthread_cond_t *cond)

@@ -26,7 +26,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/limit.h"
-#include "core/base/thread_id.h"
+#include "core/base/process/thread_id.h"
 
 #define STEP_MAX_MS 150 /* a longer step was a pause of this process itself */
 #define ASLEEP_MS 300   /* a thread that lives sleeps for YK__CONTROL_BEAT_MS, and then beats: two looks at least find it asleep */

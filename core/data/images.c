@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Images as rows: pixels stay bytes, in memory or on disk; a table of 256 values per channel normalises them. The kinds of IDX and CIFAR
- * files call it when a set is opened, and from the loader's thread for each row.
+ * Images as rows: pixels stay bytes, in memory or on disk. A row becomes f32 by a table of 256 values per channel, in which mean and
+ * deviation are applied already.
+ *
+ * The kinds of IDX and CIFAR files (kind_idx.c, kind_cifar10.c) add files when a set is opened, and the loader's thread asks for rows. The
+ * set owns the images.
  */
 #include "core/data/images.h"
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kind cifar10:DIR, or one file of it: records of a label and 32 x 32 pixels (core/read/cifar.h). dataset.c calls its functions through
- * a table (kind.h): opening in the job's thread, rows in the loader's.
+ * The kind cifar10:DIR, or one file of it: records of a label and 32 x 32 pixels (core/read/cifar.h). images.c keeps the pixels.
+ *
+ * dataset.c calls its functions through a table (kind.h): opening in the job's thread, rows in the loader's. In a folder, names with
+ * "test" are the files of an evaluation.
  */
 #include <string.h>
 #include <sys/stat.h>

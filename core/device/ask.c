@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "core/base/advance.h"
-#include "core/base/cgroup.h"
-#include "core/base/signals.h"
+#include "core/base/process/cgroup.h"
+#include "core/base/process/signals.h"
 #include "core/device/device_internal.h"
 
 static char *watcher; /* YK__ASKED bytes that another process reads, or NULL */

@@ -2,7 +2,8 @@
 /*
  * Cards among selected devices: GPUs and other devices apart from the host's cores. Puts them first in a list, and writes their names.
  *
- * rank_device.c (core/job/team) and device_choice.c (core/launch) use it while they choose a rank's device. No state; any thread.
+ * rank_device.c (core/job/team) and device_choice.c (core/launch) use it while they choose a rank's device, `yoke launch` (launch_words.c)
+ * while it counts cards. No state; any thread.
  */
 #include <stdio.h>
 #include <string.h>

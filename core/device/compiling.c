@@ -12,7 +12,7 @@
 #include "core/base/advance.h"
 #include "core/base/clock.h"
 #include "core/base/log.h"
-#include "core/base/signals.h"
+#include "core/base/process/signals.h"
 #include "core/base/timed.h"
 #include "core/device/compiling.h"
 #include "core/device/device_internal.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists of cores as text, "0-3,6": parsing and formatting. Placements, seats (core/balance/seat.c) and the topology use that form. No
- * state; any thread. 0 if the text is no such list.
+ * Lists of cores as text, "0-3,6": parsing and formatting. select.c reads placements with it, bind.c and topology.c the cores of a
+ * process, core/balance/seat.c the ranks' seats, and yoke launch its options. No state; any thread. 0 if the text is no such list.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -14,7 +14,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
-#include "core/base/signals.h"
+#include "core/base/process/signals.h"
 #include "core/device/device_internal.h"
 
 static bool is_alignment(uint32_t n)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The layers' functions with a handle (YOKE_LAYERS): each unwraps the host's handles, calls the plugin's function of the same name, and
- * checks, times or prints the call. They stand in a plugin's table in place of its own.
+ * checks, times or prints the call.
  *
- * All of core calls them through that table, without knowing of the layer. validate.c has the checks.
+ * layers.c puts them in a plugin's table in place of its own. All of core calls them through that table, without knowing of the layer, in
+ * the thread of each call. validate.c has the checks; hook_copy.c has the calls for copies.
  */
 #include <stdlib.h>
 

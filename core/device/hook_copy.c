@@ -2,6 +2,9 @@
 /*
  * The layers' functions for copies, registered host memory, abort and spans (YOKE_LAYERS). As in hook_calls.c each unwraps the host's
  * handles, calls the plugin's function of the same name, and checks, times or prints the call.
+ *
+ * layers.c puts them in a plugin's table in place of its own. So all of core calls them without knowing of the layer, in the thread of
+ * each call.
  */
 #include "core/base/mem.h"
 #include "core/device/hook.h"

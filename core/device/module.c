@@ -21,7 +21,7 @@
 
 #include "core/base/mem.h"
 #include "core/base/option.h"
-#include "core/base/signals.h"
+#include "core/base/process/signals.h"
 #include "core/device/device_internal.h"
 
 /* ---- The folder of plugins --------------------------------------------------------------------------------------- */

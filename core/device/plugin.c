@@ -19,7 +19,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
-#include "core/base/signals.h"
+#include "core/base/process/signals.h"
 #include "core/device/device_internal.h"
 
 #define VERSION_BYTES 63 /* of a version that are kept */

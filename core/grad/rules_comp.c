@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The derivatives of composites that have a backward composite, such as conv2d or attention. grad.c calls them through the table of
- * operations (op_table.h). The composite's body handles the uses that the backward composite does not cover (the gradient of a saved
- * statistic).
+ * The derivatives of composites that have a backward composite, such as conv2d or attention. Each rule appends that composite to the
+ * graph.
+ *
+ * grad.c calls them through the table of operations (op_table.h), in the thread that plans. The composite's body handles the uses that the
+ * backward composite does not cover (the gradient of a saved statistic).
  */
 #include "core/grad/grad_internal.h"
 

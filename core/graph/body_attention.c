@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bodies of attention and its gradient, with all scores in memory; body.c finds them through the table of operations (op_table.h). S =
- * scale q k^T + bias, masked with -inf; P = softmax(S); out = P v. A query that sees no key has P = 0. (Vaswani et al. 2017; the backward
- * pass as in Dao et al. 2022, appendix B.)
+ * Bodies of attention and its gradient, with all scores in memory: their definition in primitives, for devices that do not run them.
+ * body.c finds them through the table of operations (op_table.h), in the thread that plans.
+ *
+ * S = scale q k^T + bias, masked with -inf; P = softmax(S); out = P v. A query that sees no key has P = 0. (Vaswani et al. 2017; the
+ * backward pass as in Dao et al. 2022, appendix B.)
  */
 #include <math.h>
 

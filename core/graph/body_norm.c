@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bodies of normalisations, softmax, cross entropy and the optimizers' steps: their definitions in primitives, for devices that do not run
- * them. body.c finds them through the table of operations (op_table.h).
+ * them.
+ *
+ * body.c finds them through the table of operations (op_table.h), in the thread that plans. A body appends nodes to the caller's graph.
  */
 #include <math.h>
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bodies of convolutions and pools, for devices that do not run them: unfold, a product or a reduction, fold. body.c finds them through the
- * table of operations (op_table.h).
+ * Bodies of convolutions and pools, for devices that do not run them: unfold lays the windows of an image side by side, then comes a
+ * product or a reduction. Gradients end in fold, which adds windows back.
+ *
+ * body.c finds them through the table of operations (op_table.h), in the thread that plans. A body appends nodes to the caller's graph.
  */
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reference evaluation of convolutions and pools in float64: plain loops over every pair of pixel and kernel element. eval.c calls it
- * through the table of operations (op_table.h), with dense operands.
+ * Reference evaluation of convolutions and pools in float64: plain loops over every pair of pixel and kernel element. Tests and the
+ * conformance suite compare devices with it.
+ *
+ * eval.c calls it through the table of operations (op_table.h), with operands read into dense arrays of doubles; any thread. One function
+ * serves a convolution and both its gradients, as they have the same triples of input, weight and result.
  */
 #include "core/graph/graph_internal.h"
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reference evaluation of optimizer steps and gradient statistics in float64. eval.c calls it through the table of operations (op_table.h),
- * with dense operands.
+ * Reference evaluation of optimizer steps and gradient statistics in float64. Tests and the conformance suite compare devices with it.
+ *
+ * eval.c calls it through the table of operations (op_table.h), with operands read into dense arrays of doubles; any thread. The numbers
+ * of a step (rate, corrections, factor) are an operand, as core/nn/optim.c makes them.
  */
 #include "core/graph/graph_internal.h"
 

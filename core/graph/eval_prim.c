@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reference evaluation of the primitives and activations in float64, a small function each. eval.c calls it through the table of operations
- * (op_table.h), with dense operands.
+ * Reference evaluation of the primitives and activations in float64, a small function each. Tests and the conformance suite compare
+ * devices with it.
+ *
+ * eval.c calls it through the table of operations (op_table.h), with operands read into dense arrays of doubles; any thread. Sums add in
+ * order, and random numbers are those of core/base/philox.c.
  */
 #include "core/graph/graph_internal.h"
 

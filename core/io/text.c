@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Opens and reads whole text files, gzip too, with one kind of line end. The check for UTF-8 catches a file in another encoding, which
- * would train nonsense. core/read and the tokenizers' files come through here.
+ * would train nonsense. Data sets, tokenizers, host files and commands read their texts here, in the caller's thread; the caller frees the
+ * text.
  */
 #include "core/io/text.h"
 

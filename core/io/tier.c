@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file of working memory; see tier.h.
+ * A file of working memory: blocks of a rank's state go to a disk and come back within one process (--offload state=nvme:DIR). The file
+ * has no name, so it goes with the process.
  *
- * The step thread appends requests to a ring, and the tier's thread runs them one after the other. So a write of a block stands before the
- * next read into the same memory, without a further rule.
+ * core/run/values/state_file.c and tools/plan/disk_probe.c call it, in the step or main thread. That thread appends requests to a ring,
+ * and the tier's own thread runs them one after the other. So a write of a block stands before the next read into the same memory, without
+ * a further rule. The first failure stays, and each wait returns it.
  *
- * A disk may hang in a request for ever. So the two threads share the object: the last one to let go frees it, with the memory of requests.
+ * A disk may hang in a request for ever. So the two threads share the object: the last one to let go frees it, with the memory of
+ * requests.
  */
 #include "config.h"
 
@@ -25,7 +28,7 @@
 #include "core/base/advance.h"
 #include "core/base/limit.h"
 #include "core/base/mem.h"
-#include "core/base/reserve.h"
+#include "core/base/process/reserve.h"
 #include "core/base/timed.h"
 #include "core/io/folder.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * UTF-8: decodes, encodes and checks, by the table of RFC 3629 section 4; ASCII, of which most text consists, eight bytes at a time.
- * Readers and tokenizers call it. Pure; any thread.
+ * Readers, tokenizers and checks of names call it. Pure; any thread.
  */
 #include "core/io/utf8.h"
 

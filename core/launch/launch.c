@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "core/base/advance.h"
-#include "core/base/cgroup.h"
+#include "core/base/process/cgroup.h"
 #include "core/base/clock.h"
 #include "core/base/limit.h"
 #include "core/base/mem.h"

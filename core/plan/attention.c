@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two passes of the planner (passes.c) about the memory order of attention's operands and results. Models have heads as views of rows of
- * tokens ([B,H,T,D] in the order [B,T,H,D]). A product wants whole rows.
+ * Two passes of the planner about the memory order of attention's operands and results. Models have heads as views of rows of tokens
+ * ([B,H,T,D] in the order [B,T,H,D]). A product wants whole rows.
  *
  * "operands", before composites are claimed: a device that accepts only dense operands of attention gets copies. "results", afterwards, if
  * the device claims YK_CLAIM_STRIDED_OUT: results are written in the order that a copy would give them, and the copy goes away. So do
- * copies of gradients into parts of one value.
+ * copies of gradients into parts of one value. passes.c runs both once for each plan, in the step thread.
  */
 #include <string.h>
 

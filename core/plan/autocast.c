@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The planner's pass for mixed precision (passes.c): selects the values in the 16-bit format, by the precision class of the operations, and
- * inserts casts.
+ * The planner's pass for mixed precision: selects the values in the 16-bit format, by the precision class of the operations, and inserts
+ * casts. passes.c runs it in the step thread, once for each plan with a 16-bit format.
  *
  * LOWP: 16-bit operands (each value is cast once, for forward and backward) and a 16-bit result. The result is f32 if it is a gradient of a
  * parameter, or if only FULL operations read it.

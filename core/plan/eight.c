@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Selects the products with operands of 8 bits, in a job of fp8: those of linear layers, forward and both gradients. autocast.c asks for
- * the list and inserts the casts. Activations and weights are e4m3, gradients of a layer's output e5m2. A layer is a parameter that forward
- * multiplies with a value. It stays in 16 bits
+ * the list in the step thread, and inserts the casts. Activations and weights are e4m3, gradients of a layer's output e5m2. A layer is a
+ * parameter that forward multiplies with a value. It stays in 16 bits
  *
  *   - if it is no matrix whose lengths are multiples of 16: no hardware multiplies it in 8 bits,
  *   - if it is the first: its other factor depends on no parameter,

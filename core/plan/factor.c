@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The planner's pass for sums of scaled values (passes.c): sum(x * c) = c * sum(x) if c is constant along the summed axes, and sum(-x) =
- * -sum(x). Batch norm's mean and beta, a shift and a scale, broadcast over the same axes. Their gradients then share one sum, which saves
- * one pass over the gradient.
+ * The planner's pass for sums of scaled values: sum(x * c) = c * sum(x) if c is constant along the summed axes, and sum(-x) = -sum(x).
+ * Batch norm's mean and beta, a shift and a scale, broadcast over the same axes. Their gradients then share one sum, which saves one pass
+ * over the gradient. passes.c runs it once for each plan, in the step thread.
  */
 #include <string.h>
 

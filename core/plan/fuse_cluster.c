@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Questions of both halves of fusion, gathering clusters (fuse.c) and emitting them (fuse_emit.c). The functions find strides for another
- * shape, the only maker of a value, a node's needs, and operands read as a whole. Pure functions of the graph.
+ * shape, the only maker of a value, a node's needs, and operands read as a whole. A cluster is a group of nodes that become one. Pure
+ * functions of the graph, in the thread that plans.
  */
 #include "core/plan/fuse_cluster.h"
 

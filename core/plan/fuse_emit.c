@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The second half of fusion: emits the clusters that fuse.c gathered as nodes with bodies, into the new graph. Each is offered to the
- * device; a cluster that the device refuses is split and offered again, down to plain nodes.
+ * device; a cluster that the device refuses is split and offered again, down to plain nodes. Both halves are one pass (passes.c), in the
+ * step thread.
  */
 #include "core/plan/fuse_cluster.h"
 

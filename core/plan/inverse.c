@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The planner's pass for gradients of look-ups (passes.c). The gradient of a look-up is a sum of rows. The trace may have the inverse of
- * the row numbers (yk__graph_mark_inverse), and each row be looked up at most once. Then the gradient is a look-up too: nothing to clear
- * and nothing to add.
+ * The planner's pass for gradients of look-ups, rows gathered from a table. The gradient of a look-up is a sum of rows. The trace may have
+ * the inverse of the row numbers (yk__graph_mark_inverse), and each row be looked up at most once. Then the gradient is a look-up too:
+ * nothing to clear and nothing to add. passes.c runs it once for each plan, in the step thread.
  */
 #include "core/plan/plan_internal.h"
 

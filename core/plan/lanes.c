@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Lanes: ranges of device memory in which buckets take turns, as their times do not cross. pulls.c and segment.c lay lanes out in the
- * planner's last pass.
+ * planner's last pass, in the step thread. A bucket is a flat array of gradients or parameters that ranks exchange together.
  *
  * A bucket of gradients that the run sums needs memory from the first node that writes it until its turn to be summed. Buckets are summed
  * in the order of their numbers, on all ranks, and behind all sums of vectors. So requests have one order on ranks whose devices order and

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The planner's pass that lets a layer norm in f32 write 16 bits itself (passes.c). It does so if only a cast to 16 bits reads the result
- * and the device can: one pass over its rows instead of two.
+ * The planner's pass that lets a layer norm in f32 write 16 bits itself. It does so if only a cast to 16 bits reads the result and the
+ * device can: one pass over its rows instead of two. passes.c runs it once for each plan, in the step thread.
  */
 #include "core/plan/plan_internal.h"
 

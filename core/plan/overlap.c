@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The planner's pass that moves nodes behind a sum over ranks if the sum does not need them (passes.c). So the device has work while the
- * ranks wait for each other: in backward the weight gradients, half of its work. Nodes keep their order otherwise; sums keep theirs.
+ * The planner's pass that moves nodes behind a sum over ranks if the sum does not need them. So the device has work while the ranks wait
+ * for each other: in backward the weight gradients, half of its work. Nodes keep their order otherwise; sums keep theirs. passes.c runs it
+ * once for each plan, in the step thread.
  */
 #include "core/base/mem.h"
 #include "core/plan/plan_internal.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The planner's pass "lines" (passes.c). It pads matrices of 16 bits whose rows are no multiple of 16 bytes, as the logits of 50257 words
- * and their gradient. Fast products of libraries and wide loads of kernels need rows that begin at such multiples.
+ * The planner's pass "lines". It pads matrices of 16 bits whose rows are no multiple of 16 bytes, as the logits of 50257 words and their
+ * gradient. Fast products of libraries and wide loads of kernels need rows that begin at such multiples.
  *
  * The matrix becomes a view of one with longer rows, if all its writers and readers accept padded rows. They do by YK_CLAIM_STRIDED_OUT of
- * a dot, of cross_entropy and of its gradient.
+ * a dot, of cross_entropy and of its gradient. passes.c runs it once for each plan, in the step thread.
  */
 #include <string.h>
 

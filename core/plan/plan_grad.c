@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two passes of the planner (passes.c). "grad" differentiates the trace by the rules of core/grad, and lists the contributions to each
- * parameter's gradient; place.c later writes them to the buckets. "relu" takes relu's gradient from its result, so that its operand need
- * not be stored. A trained parameter that the trace does not use gets a zero gradient.
+ * Two passes of the planner, which passes.c runs once for each plan, in the step thread. "grad" differentiates the trace by the rules of
+ * core/grad, and lists the contributions to each parameter's gradient; place.c later writes them to the buckets. "relu" takes relu's
+ * gradient from its result, so that its operand need not be stored. A trained parameter that the trace does not use gets a zero gradient.
  */
 #include <string.h>
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The planner's pass for recomputation (passes.c; also called activation checkpointing). Backward reads values of a block of forward nodes.
- * It computes them again, right before their first use there, from the values that enter the block (Chen et al., "Training deep nets with
+ * The planner's pass for recomputation (also called activation checkpointing). Backward reads values of a block of forward nodes. It
+ * computes them again, right before their first use there, from the values that enter the block (Chen et al., "Training deep nets with
  * sublinear memory cost", 2016). Random numbers depend on counters alone, so the second computation gives the same bits.
  *
  * Stored all the same: values that forward nodes outside of the block read, values that the caller needs, and sums over ranks.
  *
- * Without a request: large values that one pass over memory makes from stored values. Such are copies in another order or format. So are an
- * activation function and a layer's normalisation, unless the request keeps them. Each such chain is a block by itself.
+ * Without a request: large values that one pass over memory makes from stored values. Such are copies in another order or format. So are
+ * an activation function and a layer's normalisation, unless the request keeps them. Each such chain is a block by itself. passes.c runs
+ * it in the step thread, anew with more blocks if the plan passes the memory limit.
  */
 #include <string.h>
 

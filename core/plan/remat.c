@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The planner's pass that computes cheap values at each of their readers instead of storing them (passes.c). Everywhere: casts from a
- * 16-bit format to f32. In backward: forward's results of adding to or scaling one value (x - mean), if that value is stored anyway or is
- * smaller. Also relu's backward, if both its operands are stored anyway. Each reader has a separate copy, so that fusion includes it and
- * nothing is written.
+ * The planner's pass that computes cheap values at each of their readers instead of storing them. passes.c runs it once for each plan, in
+ * the step thread. Everywhere: casts from a 16-bit format to f32. In backward: forward's results of adding to or scaling one value (x -
+ * mean), if that value is stored anyway or is smaller. Also relu's backward, if both its operands are stored anyway. Each reader has a
+ * separate copy, so that fusion includes it and nothing is written.
  */
 #include <string.h>
 

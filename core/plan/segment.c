@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The planner's last pass (passes.c). It cuts the planned graph at the joint actions of the ranks: at a complete bucket, at every
+ * The planner's last pass, in the step thread. It cuts the planned graph at the joint actions of the ranks: at a complete bucket, at every
  * all_reduce, and before the first node that needs its result. Also before the first reader of parameters that the last update still
  * gathers or writes. A value that goes to the host has a cut where it leaves, and where it comes back (away.c).
  *

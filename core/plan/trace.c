@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The planner's passes "trace", "stats", "prune" and "empty" (passes.c). The first copies the user's trace to a graph that later passes may
- * change. "stats" makes batch statistics sums over ranks, and "prune" drops unneeded nodes. "empty" removes values without elements, of a
- * rank without rows that takes part in sums over ranks.
+ * The planner's passes "trace", "stats", "prune" and "empty", which passes.c runs once for each plan, in the step thread. The first copies
+ * the user's trace to a graph that later passes may change. "stats" makes batch statistics sums over ranks, and "prune" drops unneeded
+ * nodes. "empty" removes values without elements, of a rank without rows that takes part in sums over ranks.
  */
 #include "core/base/mem.h"
 #include "core/plan/plan_internal.h"

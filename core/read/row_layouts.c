@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A table of the keys by which other trainers' rows are known (messages, instruction and output, and so on). Each has an advice, the end of
- * the error. rows.c asks it about a row without the asked columns.
+ * A table of the keys by which other trainers' rows are known (messages, instruction and output, and so on). Each has an advice, the end
+ * of the error. rows.c asks it about a row without the asked columns, kind_rows.c's spec (core/data/spec.c) about a pair of texts.
+ * Constant data; any thread.
  */
 #include "core/read/row_layouts.h"
 

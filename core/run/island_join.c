@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/base/signals.h"
+#include "core/base/process/signals.h"
 #include "core/base/timed.h"
 
 #define TICKET_MOST 256u

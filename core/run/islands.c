@@ -15,7 +15,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
-#include "core/base/signals.h"
+#include "core/base/process/signals.h"
 #include "core/run/island_join.h"
 
 #define TICKET 256u

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of devices: known from an earlier process, or loaded; see devices.h. */
+/*
+ * A plugin's list of devices, whose drivers may be slow or dangerous to load. It comes from an earlier process's answer, if that still
+ * holds (kit_survey.h), else from the drivers.
+ *
+ * The OpenCL, Vulkan and PJRT plugins call kit_devices_need before they count devices, and kit_devices_find before they open one. An
+ * opened device always loads the drivers. Then the drivers' own list replaces the kept one. One list per plugin, under a lock; any thread.
+ */
 #include "plugins/kit/devices.h"
 
 #include <stdio.h>

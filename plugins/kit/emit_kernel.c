@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole kernels around the statements of a chain: maps and reductions, with their run-time data. */
+/*
+ * Whole kernels around the statements of an elementwise chain (emit.c): maps, which write each element, and reductions, which sum over
+ * axes.
+ *
+ * lower/chain.c calls it while a plugin makes a program, in any thread. The text has no sizes. They are numbers in `meta`, which the
+ * launch reads, so chains that differ in shape alone share a compiled kernel.
+ */
 #include <stdio.h>
 
 #include "plugins/kit/emit.h"

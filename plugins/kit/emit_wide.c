@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Maps on a GPU whose work-items load and store 16 bytes at once (kit_target.four). A work-item has one vector of the outputs, issues
- * all its loads first, and never checks alignment. Only for lines that are whole vectors, at aligned places.
+ * Maps on a GPU whose work-items load and store 16 bytes at once (kit_target.four). A work-item has one vector of the outputs, issues all
+ * its loads first, and never checks alignment.
+ *
+ * lower/chain.c asks kit_wide_of while a program is made, in any thread. It takes this form only for lines that are whole vectors at
+ * aligned places; any other map gets the form of emit_kernel.c.
  */
 #include <stdio.h>
 

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cache of compiled code. A file is written under another name and renamed, so that no process ever reads half a file. */
+/*
+ * The cache of compiled code between processes: one file per key in the host's cache folder, with a header and a checksum.
+ *
+ * units.c keeps kernels in it, the PJRT plugin executables, the Vulkan plugin its driver's pipelines; in any thread. A file is written
+ * under another name and renamed, so no process reads half a file. A file that does not match is deleted and counts as absent. A failed
+ * write is ignored.
+ */
 #include "plugins/kit/kit_cache.h"
 
 #include <dirent.h>

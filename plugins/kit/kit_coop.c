@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which cooperative matrices a product uses. */
+/*
+ * Chooses a device's cooperative matrices, small matrices that a subgroup of work-items multiplies at once, and divides a product's tile
+ * among subgroups.
+ *
+ * vk_coop.c chooses a size from the driver's list when it opens a device. lower/lower_dot.c asks for it in each product of 16 bits. Pure;
+ * any thread.
+ */
 #include "plugins/kit/kit_coop.h"
 
 #include <stdio.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of cores as options name them: kit_options.c checks them, env.c binds threads to them. */
+/*
+ * Reads lists of cores such as "0-3,6" into a set, for plugins, which may not call core/device/cores.c. kit_options.c checks options with
+ * it; the CPU, OpenCL, Vulkan and PJRT plugins bind threads to the set. Pure; false if the text is no list.
+ */
 #define _GNU_SOURCE
 #include "plugins/kit/kit_cores.h"
 

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of a plugin over a kit_device: devices, buffers, queues and copies. kit_device_program.c has programs. There is one plugin in a
- * shared object, so the kit_device and the host are variables of the file.
+ * A whole plugin over a few functions of a device (kit_device.h): its table, devices, buffers, queues and copies. kit_device_program.c has
+ * programs. An author's file, such as plugins/template/cc.c, ends in KIT_DEVICE_EXPORT, which hands its kit_device over.
+ *
+ * The host calls the table. Copies run in the queue's thread (kit_queue.c), and the other functions in any thread. A shared object holds
+ * one plugin, so the kit_device and the host are variables of this file. A failure's text belongs to the thread that said it.
  */
 #include <stdarg.h>
 #include <stdio.h>

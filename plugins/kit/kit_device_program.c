@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs of a kit_device: a lowered graph, the code of its launches, and the launches one after another in a queue's thread. */
+/*
+ * Programs of a kit_device (kit_device.h): a lowered graph, the code of its launches, and the launches one after another.
+ *
+ * kit_device.c puts these functions into the plugin's table. The host makes programs in any thread; kit_device_program_run is called in a
+ * queue's thread. A node without kernel or library runs on the host, on copies (kit_fallback.c).
+ */
 #include "plugins/kit/kit_clock.h"
 #include "plugins/kit/kit_device_internal.h"
 #include "plugins/kit/kit_fallback.h"

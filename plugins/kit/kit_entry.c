@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes the entry of a kernel: the kinds of its arguments are those of one launch, and the same for all launches of that kernel. */
+/*
+ * Writes the entry of a kernel in C: a function that takes arguments by kind and calls the kernel for each group (kit_entry.h). A device
+ * whose compiler makes shared objects can then call each kernel in one form.
+ *
+ * units.c asks for it while a program is made, in any thread. One launch gives the kinds of arguments, which are the same in each launch
+ * of that kernel.
+ */
 #include "plugins/kit/kit_entry.h"
 
 static void argument_write(kit_text *text, uint32_t i, const kit_arg *arg)

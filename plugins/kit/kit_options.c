@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The check of a plugin's options. Values come from the host, which knows device specs too; names are looked for in the environment. */
+/*
+ * Checks a plugin's options (YOKE_<PLUGIN>_<KEY>) when it starts: a wrong value is an error with the expectation, an unknown name one with
+ * the list of known names.
+ *
+ * Each plugin calls kit_options_check at its start, in the thread that loads plugins. Values come from the host, which also knows those of
+ * device specs. Names are looked for in the environment.
+ */
 #define _GNU_SOURCE
 #include "plugins/kit/kit_options.h"
 

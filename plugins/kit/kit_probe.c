@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Spawning a helper for each driver, waiting for their verdicts, keeping them; see kit_probe.h. */
+/*
+ * Tries a vendor's drivers in child processes, as a driver may abort or hang when it is loaded: starts a helper for each, waits for the
+ * verdicts, and keeps them between processes.
+ *
+ * The lists of devices of OpenCL, Vulkan and PJRT call it before they load drivers, one thread at a time. The helpers (tools/probe_*.c)
+ * run at the same time, each with an environment variable that names one driver. A bad verdict excludes that driver and is a warning.
+ */
 #define _GNU_SOURCE
 #include "plugins/kit/kit_probe.h"
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of a profile, for each plugin whose device can tell a launch's begin and end. */
+/*
+ * A device's times by operation, kernel and shape, for a YOKE_<PLUGIN>_PROFILE option: adds up nanoseconds, and prints the longest first.
+ *
+ * The CUDA and Vulkan plugins and kit_device_program.c add each launch's time, under a lock of their own. The list is printed and freed
+ * when the device closes. An entry's first run counts apart, as drivers compile in it.
+ */
 #include "plugins/kit/kit_profile.h"
 
 #include <inttypes.h>

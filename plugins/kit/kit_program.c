@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program's tables, from empty to freed; lower/ fills them. Describes a launch as text. */
+/*
+ * The tables of a lowered graph (units, launches, arguments): their beginning and end, and a launch as text for profiles.
+ *
+ * lower/ fills the tables while a plugin makes a program, and the plugin frees them with it. One thread per program; units are sets of
+ * kernels that are compiled together.
+ */
 #include "plugins/kit/kit_program.h"
 
 #include <stdio.h>

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A list of jobs and the thread that does them. One lock per queue: jobs are large, as they go to a device. A job is one piece of
- * memory that holds the submission with copies of its lists, so the caller's may go at once.
+ * A plugin's queue for devices that a host thread drives: a list of jobs, and the thread that runs them in order. It checks submissions,
+ * gives out points, waits for other queues' points, and keeps the first failure.
+ *
+ * PJRT, Vulkan and kit_device.c make their queues with it; it calls back the plugin's functions for a run and a copy in the queue's
+ * thread. The host calls the rest in any thread. One lock per queue suffices, as jobs are large. A job is one piece of memory with copies
+ * of the submission's lists, so the caller's may go at once.
  */
 #include "plugins/kit/kit_queue.h"
 

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernels' sources by file name, as texts in this library, of which units are compiled. The dialect and the elementary functions
- * precede each text.
+ * The kernels' sources by file name, as texts in this library, and the macros of a unit, a set of kernels that are compiled together. The
+ * dialect and the elementary functions precede each text.
+ *
+ * units.c and the Vulkan plugin put a unit's text together while a program is made; lower/ asks for the macros of a kernel. fatbin_units.c
+ * writes texts for the build. No state; any thread.
  */
 #include "plugins/kit/kit_source.h"
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Facts about the drivers are kept in the cache folder, as loading drivers takes seconds: the verdict of each trial, and the devices. An
- * answer holds while none of its dependencies has changed: this plugin's own file, the loader's entries, every library that was mapped
- * (path, size, time), the drivers' environment, device nodes, this boot of the machine, and for devices the cores. The check needs only
- * stat, and less than a millisecond. A damaged or outdated file counts as absent. A bad verdict holds for an hour, as the reason may go
- * away.
+ * Keeps facts about drivers in the cache folder, as loading drivers takes seconds: the verdict of each trial (kit_probe.c), and the
+ * devices (devices.c). The OpenCL plugin keeps measured rates here. One thread at a time.
+ *
+ * An answer holds while none of its dependencies has changed: this plugin's own file, the loader's entries, every library that was mapped
+ * (path, size, time). The drivers' environment, device nodes and this boot of the machine count too, and for devices the cores. The check
+ * needs only stat, and less than a millisecond. A damaged or outdated file counts as absent. A bad verdict holds for an hour, as the
+ * reason may go away.
  */
 #define _GNU_SOURCE
 #include "plugins/kit/kit_survey.h"

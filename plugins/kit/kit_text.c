@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A growing text; after a failure it ignores further text and reports the failure. */
+/*
+ * A growing text, for sources and names, in the host's memory, and a 64-bit hash of bytes. After a failed allocation it ignores further
+ * text, so a writer asks for the failure once, at the end. All plugins over the kit use it; one thread per text.
+ */
 #include "plugins/kit/kit_text.h"
 
 #include <stdarg.h>

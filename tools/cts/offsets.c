@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/base/cgroup.h"
+#include "core/base/process/cgroup.h"
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "tools/cts/cts_ops.h"

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions of the one-host transport that differ from base.c: waiting, opening. */
+/*
+ * The transport of one host, rings of bytes in memory that the ranks share: its layout, its opening, and waits for a message.
+ * local_message.c moves the bytes, base.c has the common functions.
+ *
+ * core/coll calls it through its table, in the step thread or the progress thread. A waiting thread spins, then sleeps on its rank's bell,
+ * a word that each sender rings behind a message.
+ */
 #include "config.h"
 
 #include <linux/futex.h>

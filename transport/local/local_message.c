@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tagged messages through one ring of bytes per ordered pair of ranks. A message travels in frames. The frames of one message
- * follow each other, and messages of a pair keep their order. A short message without a receive moves from the ring to memory. For
- * a long one the ring first carries only the announcement, and its bytes after the request. So no message blocks another.
+ * Tagged messages through one ring of bytes per ordered pair of ranks, in memory that a host's ranks share. local.c and base.c call it
+ * under the transport's lock.
+ *
+ * A message travels in frames. The frames of one message follow each other, and messages of a pair keep their order. A short message
+ * without a receive moves from the ring to memory. For a long one the ring first carries only the announcement, and its bytes after the
+ * request. So no message blocks another.
  *
  * Another process writes a ring, so each frame is checked before use.
  */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions of the ofi transport. It has no thread for moving data: test, progress and wait_any read the provider's completions
- * under one lock. Providers differ in their means of sleeping, and some have none. So a waiting thread polls, with growing pauses.
+ * The functions of the ofi transport (libfabric), as its table has them. core/coll calls them in the step thread and the progress thread.
+ *
+ * It has no thread for moving data: test, progress and wait_any read the provider's completions under one lock. Providers, libfabric's
+ * drivers, differ in their means of sleeping, and some have none. So a waiting thread polls, with growing pauses.
  */
 #include "config.h"
 

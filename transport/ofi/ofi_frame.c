@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames: the provider's messages. Each rank posts receives per peer, which accept only messages from that peer's address with the job's
- * tag. Further receives accept every other tag, one for each bit in which a tag can differ from the job's. So a stranger's message is
- * dropped and logged once, instead of staying in the provider for ever.
+ * Frames: the provider's messages. ofi.c and ofi_open.c call yk__ofi_move under the transport's lock. It sends frames that are ready, and
+ * hands arrived ones to ofi_message.c.
+ *
+ * Each rank posts receives per peer, which accept only messages from that peer's address with the job's tag. Further receives accept every
+ * other tag, one for each bit in which a tag can differ from the job's. So a stranger's message is dropped and logged once, instead of
+ * staying in the provider for ever.
  */
 #include "config.h"
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening and closing. Every rank makes an endpoint and publishes its address and provider. All ranks must have the same provider, as
- * libfabric's providers cannot talk to each other. Then each rank greets each other rank, so that all connections exist before the first
- * message. Closing ends when all sent frames have arrived, or the other ranks are gone, or a time limit has passed.
+ * Opening and closing of the ofi transport, in the thread that joins or leaves a job. Every rank makes an endpoint and publishes its
+ * address and provider. All ranks must have the same provider, as libfabric's providers cannot talk to each other.
+ *
+ * Then each rank greets each other rank, so that all connections exist before the first message. Closing ends when all sent frames have
+ * arrived, or the other ranks are gone, or a time limit has passed.
  */
 #include "config.h"
 
@@ -16,7 +18,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/mem.h"
-#include "core/base/signals.h"
+#include "core/base/process/signals.h"
 #include "core/net/bytes.h"
 #include "transport/ofi/ofi_frame.h"
 #include "transport/ofi/ofi_internal.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Selects one of libfabric's providers: the first suitable one, in an order that puts networks that bypass the kernel before TCP.
+ * Selects one of libfabric's providers for a job: the first suitable one, in an order that puts networks that bypass the kernel before
+ * TCP. ofi_open.c asks when a job opens, and `yoke info` through ofi.c; any thread.
+ *
  * TCP is called `tcp` from libfabric 1.18 on, `net` in 1.16 and 1.17, and `tcp;ofi_rxm` everywhere; the last is slower.
  */
 #include "config.h"
@@ -14,7 +16,7 @@
 
 #include "core/base/mem.h"
 #include "core/base/option.h"
-#include "core/base/signals.h"
+#include "core/base/process/signals.h"
 
 typedef struct candidate {
     const char *name;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Input. Whole heads and short messages are read through the stream's buffer. The payload of a segment goes from the buffer, then
- * directly from the socket, to its place. The MAC of each part is checked before use, except on streams without MACs.
+ * Input of the sock transport's streams. sock.c calls yk__sock_read under the lock when the kernel has bytes of a stream.
+ *
+ * Whole heads and short messages are read through the stream's buffer. The payload of a segment goes from the buffer, then directly from
+ * the socket, to its place. The MAC of each part is checked before use, except on streams without MACs.
  */
 #include "config.h"
 

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One stream: its beginning, its addresses, its end. */
+/*
+ * One stream of the sock transport, a TCP connection between two ranks: options and addresses at its beginning, its end. connect.c begins
+ * streams, and the files beside it hang up after a failure, under the transport's lock. With several streams to a peer the first carries
+ * no segments, the parts of long messages.
+ */
 #include "config.h"
 
 #include <linux/tcp.h>

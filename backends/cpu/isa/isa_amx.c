@@ -2,8 +2,9 @@
 /*
  * The AMX kernel on the processor's own tiles; isa_amx_emu.c is the same kernel on tiles in memory, for tests.
  *
- * cpuid.c lists the instruction set "amx" only if the processor has tiles and Linux permits them, so nothing here asks. cpu_gemm_run
- * (gemm.c) calls begin and end around each product, on the worker that computes it: the setting of tiles belongs to a thread.
+ * cpuid.c lists the instruction set "amx" only if the processor has tiles and Linux permits them, so nothing here asks. The table of "amx"
+ * (isa_avx512bf16.c) points to this kernel. cpu_gemm_run (gemm.c) calls begin and end around each product, on the worker that computes it:
+ * the setting of tiles belongs to a thread.
  */
 #include "backends/cpu/isa/gemm_kernels.h"
 

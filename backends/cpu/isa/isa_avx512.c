@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The kernels for AVX-512 (F, BW, DQ, VL): sixteen lanes. The file compiles the common kernel sources (kern_*.inc) once for this
- * instruction set; cpuid.c lists the table if the machine has it.
+ * instruction set; cpuid.c lists the table if the machine has it. Its functions run on the workers of a device that chose the table.
  */
 #include "backends/cpu/isa/kernels.h"
 

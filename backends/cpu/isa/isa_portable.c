@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The kernels for any machine: four lanes, which compilers have for SSE2, NEON and the RISC-V vector set. The file compiles the common
- * kernel sources (kern_*.inc) without special instructions; cpuid.c always lists the table.
+ * kernel sources (kern_*.inc) without special instructions; cpuid.c always lists the table. Its functions run on the workers of a device
+ * that chose the table, or of any processor that is no x86-64.
  */
 #include "backends/cpu/isa/kernels.h"
 

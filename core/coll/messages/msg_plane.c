@@ -15,7 +15,7 @@
 #include "core/base/advance.h"
 #include "core/base/clock.h"
 #include "core/base/mem.h"
-#include "core/base/signals.h"
+#include "core/base/process/signals.h"
 #include "core/base/timed.h"
 
 #define LOST_MS 4000 /* a message that was sent is lost after so long a silence of its sender (decision 0060) */

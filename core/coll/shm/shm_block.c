@@ -16,9 +16,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/base/cgroup.h"
+#include "core/base/process/cgroup.h"
 #include "core/base/mem.h"
-#include "core/base/reserve.h"
+#include "core/base/process/reserve.h"
 
 /* Offset of the first free place that is large enough, else the end. */
 static uint64_t place_block(yk__shm *shm, uint64_t bytes)

@@ -8,7 +8,7 @@
 #include "config.h"
 
 #include "core/control/start/munge.h"
-#include "core/base/signals.h"
+#include "core/base/process/signals.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

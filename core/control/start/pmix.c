@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/signals.h"
+#include "core/base/process/signals.h"
 #include "core/control/start/pmix_types.h"
 
 #define KEY "yoke.meeting"

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the largest batch that fits without running out of memory (yk_find_batch_size). Each attempt plans steps in a job that only counts
- * memory. All ranks call it, in the thread that opens the jobs, and reduce the batch together until every rank's count is within its
- * budget.
+ * Finds the largest batch that fits without running out of memory (yk_find_batch_size). Each attempt opens a job that plans steps and
+ * counts their memory, without running them.
+ *
+ * The user's program calls it on all ranks, in the thread that opens the jobs. The ranks reduce the batch together until every rank's
+ * count is within its budget.
  */
 #include "core/job/config_size.h"
 #include "core/job/session/open.h"

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/base/guest.h"
+#include "core/base/process/guest.h"
 #include "core/base/hash.h"
 #include "core/base/limit.h"
 #include "core/base/log.h"

@@ -7,6 +7,8 @@
  * first operation with a bad result, and the step's file rows. A step with an exchange between ranks is not run again.
  *
  * With several ranks, each takes the finding of the lowest rank that knows a cause. If none does, each rank's error has its own file rows.
+ *
+ * yk__row_text names a row of the user's file. op_loss.c and op_layer.c call it for labels and ids out of range.
  */
 #include "core/job/trace/blame.h"
 

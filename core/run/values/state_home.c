@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of homes of moments; see state_home.h. */
+/*
+ * The homes of the optimizer's moments: a table of memories for this rank's slices of them (a file, the host's memory, the device's). The
+ * rows of the last two are here.
+ *
+ * api.c chooses the first row that fits when the engine opens, one for all moments of the rank. The update's programs, checkpoints and
+ * roles.c call its columns, in the step thread. Both rows here are buffers of the device that updates: this rank's own, or the host's if
+ * the rank offloads.
+ */
 #include "core/run/values/state_home.h"
 
 #include "core/run/update_programs.h"

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A row of the table of ways (way.h) for `--shard params`, in front of other rows. An update always leaves the new values in the block for
- * exchanges, from which programs pull buckets. So an only member publishes too, and an island passes nothing from device to device.
+ * A row of the table of ways (way.h) for `--shard params`, in front of other rows. It only says the blocks: an update always leaves the
+ * new values in the block for exchanges, host memory from which programs pull buckets.
+ *
+ * choose.c picks the row in the step thread. So an only member publishes too, and an island, cards that exchange by NCCL, passes nothing
+ * from device to device.
  */
 #include "core/run/ways/ways.h"
 

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values of a graph as tensors, views, and the ends of a program; see function.h. */
+/*
+ * Writes a graph as one StableHLO function, the text that a PJRT plugin compiles. A value is a tensor of the text, so memory appears at
+ * the ends alone.
+ *
+ * pjrt_program.c calls hlo_lower while a program is made, in any thread. Values that the program reads before it writes them are
+ * arguments. Values that outlive the run are results. A view is made anew from its root's tensor; a write to a part of a root makes a new
+ * tensor of the root.
+ */
 #include "plugins/kit/hlo/function.h"
 
 #include "plugins/kit/plugin.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The primitives of plugin.h, which defines them, as lines of StableHLO. Composites arrive as their bodies. */
+/*
+ * Writes each primitive of plugin.h, which defines them, as lines of StableHLO. function.c calls hlo_node_lower for each node, in order,
+ * in the thread that makes the program. The PJRT plugin claims no composite, so composites arrive as their bodies.
+ */
 #include <math.h>
 
 #include "plugins/kit/hlo/function.h"

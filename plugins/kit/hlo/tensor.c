@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines of StableHLO; see tensor.h. */
+/*
+ * Appends lines of StableHLO to a text: each function writes one operation, and gives back its result, a tensor, by number, type and
+ * shape.
+ *
+ * function.c and hlo_primitives.c call it, in the thread that makes the program. After a failure (memory, too many dimensions) the text is
+ * bad for good, so callers check once, at the end.
+ */
 #include "plugins/kit/hlo/tensor.h"
 
 #include <inttypes.h>

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention and its gradient: which are claimed, blocks that fit local memory, launches (kernels/attn.kc, attn_gpu.kc,
- * attn_mma.kc). */
+/*
+ * The lowering of attention and its gradient: the claim, blocks of queries and keys that fit a device's local memory, and the launches.
+ * The kernels are kernels/attn.kc, attn_gpu.kc and attn_mma.kc.
+ *
+ * lower.c calls this rule for each such node while a plugin makes a program, in any thread. A device with a library that takes the request
+ * (kit_target.attention) gets one launch of that instead.
+ */
 #include "plugins/kit/lower/lower_internal.h"
 
 #include <stdio.h>

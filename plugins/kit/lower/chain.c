@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Maps, sums and single elementwise nodes: a generated kernel each (emit.h), over blocks of elements or of results. */
+/*
+ * The lowering of maps, sums and single elementwise nodes: a generated kernel each (emit.h), over blocks of elements or of results.
+ *
+ * lower.c calls this rule for each such node while a plugin makes a program, in any thread. lower_dot.c launches a chain here that no
+ * product takes in. Sums over rows with few columns are cut into parts (parts.c).
+ */
 #include "plugins/kit/kit_source.h"
 #include "plugins/kit/lower/lower_internal.h"
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The geometry of convolutions: which source pixels meet which taps. */
+/*
+ * The geometry of a convolution or a gradient of one, as numbers for kernels: the source pixels that meet each tap of the filter.
+ *
+ * lower_conv.c and conv_gpu.c ask while a program is made. The input's gradient is a plain convolution of the result's gradient by the
+ * turned filter. With a stride it has a phase for each remainder of a pixel modulo the stride, as those pixels meet the same taps. Pure.
+ */
 #include "plugins/kit/lower/conv_plan.h"
 
 /* Source, zeros and strides of this node as a plain convolution. */

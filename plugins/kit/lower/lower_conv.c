@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Convolutions: the CPU shape (kernels/conv.kc, wino.kc), blocks of rows that fit local memory, launches; the GPU shape is conv_gpu.c's. */
+/*
+ * The lowering of convolutions for the CPU shape, in which a work-item is a group by itself (kernels/conv.kc, wino.kc): blocks of rows
+ * that fit local memory, and launches.
+ *
+ * lower.c calls this rule for each convolution and gradient while a plugin makes a program, in any thread. Nodes of the GPU shape go on to
+ * conv_gpu.c.
+ */
 #include "plugins/kit/lower/conv_gpu.h"
 
 #include <stdio.h>

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Primitives that make or move data: copy, gather, scatter_add, unfold, fold, iota, rng, argmax. */
+/*
+ * The lowering of primitives that make or move data: copy, gather, scatter_add, unfold, fold, iota, rng, argmax; shapes and strides are
+ * numbers of the launches.
+ *
+ * lower.c calls this rule for each such node while a plugin makes a program, in any thread. A scatter_add cuts its rows by the shape
+ * alone, so that its sums have the same bits on each card.
+ */
 #include "plugins/kit/lower/lower_internal.h"
 
 #include <stdio.h>

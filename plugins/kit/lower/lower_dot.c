@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dot and dot_map. The CPU shape packs both operands into panels first (gemm.kc), in slabs of bounded size, and then runs the kernel
- * with the epilogue over them; the GPU shape takes the operands as they are. Kernels with epilogues are part of the program's generated
- * source, so that one compilation makes them all. A product by a vendor's library (kit_target.product) needs no kernel.
+ * The lowering of products, dot and dot_map, a product with an elementwise chain as its epilogue. lower.c calls this rule while a plugin
+ * makes a program, in any thread.
+ *
+ * The CPU shape packs both operands into panels first (gemm.kc), in slabs of bounded size, and then runs the kernel with the epilogue over
+ * them; the GPU shape takes the operands as they are. Kernels with epilogues are part of the program's generated source, so that one
+ * compilation makes them all. A product by a vendor's library (kit_target.product) needs no kernel.
  */
 #include "plugins/kit/kit_coop.h"
 #include "plugins/kit/kit_source.h"

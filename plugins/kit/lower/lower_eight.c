@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* round8, and the operands of a product in 8 bits. Three launches that cannot be joined first make a value's scale, in scratch memory. */
+/*
+ * The lowering of round8, which rounds a value to 8 bits with one scale, and the 8-bit operands of a library's product. lower.c calls the
+ * rule and lower_dot.c the rest, while a program is made. Three launches that cannot be joined first make a value's scale, in scratch
+ * memory.
+ */
 #include "plugins/kit/lower/lower_internal.h"
 
 #include <math.h>

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The program under construction: units without repetition, launches, their arguments. Additions after a failure are no-ops, so that the
- * lowering of a node checks only once, at its end.
+ * The program under construction: adds units without repetition, launches, and their arguments. All rules of this folder build with it, in
+ * the thread that makes the program.
+ *
+ * Additions after a failure are no-ops, so that the lowering of a node checks only once, at its end.
  */
 #include <stdio.h>
 

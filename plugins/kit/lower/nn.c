@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Composites other than maps, convolutions and attention: their claims and launches. A composite is claimed if its operands are dense
- * and of the types of its kernel; the core runs the body of any other.
+ * The lowering of composites other than maps, convolutions and attention (norms, softmax, losses, pools, dropout, optimizer steps): their
+ * claims and launches. lower.c calls this rule while a plugin makes a program, in any thread.
+ *
+ * A composite is claimed if its operands are dense and of the types of its kernel; the core runs the body of any other.
  */
 #include "plugins/kit/kit_source.h"
 #include "plugins/kit/lower/lower_internal.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums over rows with too few columns to keep a GPU busy. Rows are cut into parts, each part's sums go to scratch memory, and a second
- * launch adds the parts in a fixed order; likewise sums of too few rows of neighbours. The parts depend on the shape alone, so a sum is
- * the same on each card.
+ * Cuts sums over rows with too few columns to keep a GPU busy. Each part's sums go to scratch memory, and a second launch adds the parts
+ * in a fixed order; likewise sums of too few rows of neighbours.
+ *
+ * chain.c, nn.c and norms.c call it while a program is made. The parts depend on the shape alone, so a sum is the same on each card.
  */
 #include "plugins/kit/lower/lower_internal.h"
 

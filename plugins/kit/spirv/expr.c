@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Expressions, by precedence. For operators that evaluate one side only (?: && ||), both sides are written in order if they have no
- * effect and touch no memory. Otherwise branches are written: the second side is read first, and its code then placed after its label.
+ * Reads expressions of a kernel by precedence, and writes their instructions at once. stmt.c asks for each expression of a statement,
+ * unit.c for arguments of calls; any thread, one per translation.
+ *
+ * For operators that evaluate one side only (?: && ||), both sides are written in order if they have no effect and touch no memory.
+ * Otherwise branches are written: the second side is read first, and its code then placed after its label.
  */
 #include "plugins/kit/spirv/compile.h"
 

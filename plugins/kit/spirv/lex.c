@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts as tokens: names as symbols, so that each is looked up once; comments and joined lines are blanks. */
+/*
+ * Cuts texts of kernels into tokens. Names become symbols, numbers in a table, so that each is looked up once; comments and joined lines
+ * are blanks. macro.c and unit.c call it, at the start of a translation; any thread, one per translation.
+ */
 #include "plugins/kit/spirv/compile.h"
 
 static bool is_letter(char ch)

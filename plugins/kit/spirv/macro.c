@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The preprocessor: conditions, macros with and without arguments, pasting. The dialect needs no stringification, no variadic macros and
- * no files (an #include is in the host's branch, which is not taken), so they are missing here.
+ * The preprocessor of a translation to SPIR-V: conditions, macros with and without arguments, pasting. unit.c expands each text's tokens
+ * with it before it reads them.
+ *
+ * The dialect needs no stringification, no variadic macros and no files (an #include is in the host's branch, which is not taken), so they
+ * are missing here.
  */
 #include "plugins/kit/spirv/compile.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of one translation, released at once; growing lists; the first failure, which ends the reading. */
+/*
+ * The memory of one translation to SPIR-V: pieces that are released all at once, growing lists of words and tokens. It keeps the first
+ * failure, which ends the reading. All files of this folder call it; one thread per translation.
+ */
 #include "plugins/kit/spirv/compile.h"
 
 #include <stdio.h>

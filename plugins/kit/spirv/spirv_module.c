@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The module under construction: words in their sections, unique types and constants, labels, and the final order. */
+/*
+ * The SPIR-V module under construction: words in their sections, unique types and constants, labels, and the final order that the format
+ * demands. The readers of this folder write instructions with it; unit.c begins and ends it. One thread per translation.
+ */
 #include "plugins/kit/spirv/compile.h"
 
 void spv_op(spv_compile *c, spv_words *words, uint32_t op, const uint32_t *operand, size_t n)

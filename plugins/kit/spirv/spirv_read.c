@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the tokens of a text in order, and declared types, for expressions and statements. */
+/*
+ * Takes a kernel's tokens in order, and reads the types of declarations. expr.c, stmt.c and unit.c read with it; a token other than the
+ * expected one fails the translation, with both in the reason. One thread per translation.
+ */
 #include "plugins/kit/spirv/compile.h"
 
 static const spv_token token_end = {.kind = SPV_END, .text = "its end", .length = 7};

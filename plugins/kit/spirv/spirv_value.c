@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values: loads and stores, C's conversions, operators. Arithmetic of constants is done here, so that sizes of arrays are known.
- * Floating-point results are never contracted or reordered: elementary functions rest on roundings (kernels/math.kc).
+ * Values of a kernel in SPIR-V: loads and stores, C's conversions, operators. The readers of expressions and statements call it; one
+ * thread per translation.
+ *
+ * Arithmetic of constants is done here, so that sizes of arrays are known. Floating-point results are never contracted or reordered:
+ * elementary functions rest on roundings (kernels/math.kc).
  */
 #include "plugins/kit/spirv/compile.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Statements and declarations of a kernel in OpenCL C, read and translated to SPIR-V in one pass. Blocks are nested as SPIR-V wants it:
- * each choice and loop names where it ends.
+ * Statements and declarations of a kernel in OpenCL C, read and translated to SPIR-V in one pass. unit.c asks for the body of each
+ * function; one thread per translation. Blocks are nested as SPIR-V wants it: each choice and loop names where it ends.
  */
 #include "plugins/kit/spirv/compile.h"
 

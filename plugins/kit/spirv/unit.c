@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A unit: its functions are found, the kernel's tokens are read, and functions are read again at each call. One that returns before its
- * end stands in a loop that is left by returning and never repeats.
+ * Translates one kernel of a unit, a text of functions, to a SPIR-V shader. The Vulkan plugin (pipeline.c) calls kit_spirv_make while a
+ * program is made, in any thread, and frees the words by kit_spirv_free.
+ *
+ * The unit's functions are found first, then the kernel's tokens are read. SPIR-V calls are not used: a function is read again at each
+ * call. One that returns before its end stands in a loop that is left by returning and never repeats.
  */
 #include "plugins/kit/spirv/compile.h"
 

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/base/cgroup.h"
+#include "core/base/process/cgroup.h"
 #include "tests/support/refplugin.h"
 #include "tests/support/run.h"
 

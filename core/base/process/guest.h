@@ -4,13 +4,13 @@
  * floating-point mode and take signals over; yk_open gives each of these back before it returns. Threads and drivers that were started in
  * between have read what they needed. Affinity, mask and mode are the calling thread's, the rest is the process's.
  */
-#ifndef YOKE_CORE_BASE_GUEST_H
-#define YOKE_CORE_BASE_GUEST_H
+#ifndef YOKE_CORE_BASE_PROCESS_GUEST_H
+#define YOKE_CORE_BASE_PROCESS_GUEST_H
 
 #include <fenv.h>
 #include <stddef.h>
 
-#include "core/base/signals.h"
+#include "core/base/process/signals.h"
 
 enum { YK__GUEST_CORES = 8192 }; /* bits of an affinity mask, the most that the kernel has */
 

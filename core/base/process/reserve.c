@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Takes space of a file in pieces; see reserve.h. */
+/*
+ * Takes space for a range of a file in pieces, before it is written, so that a full disk is an error at once.
+ *
+ * shm_block.c takes shared memory with it, and core/io/tier.c a file on disk; each in its own thread. A signal makes some file systems
+ * give back the space of the interrupted call. So one large call might never end under a timer's signals, and pieces do. The callback
+ * `ends` stops it between pieces.
+ */
 #include "config.h"
 
-#include "core/base/reserve.h"
+#include "core/base/process/reserve.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,8 +3,8 @@
  * Memory limits of this process's control groups, version 1 or 2, in a container too. Each call reads the files anew.
  * Thread rule: any thread.
  */
-#ifndef YOKE_CORE_BASE_CGROUP_H
-#define YOKE_CORE_BASE_CGROUP_H
+#ifndef YOKE_CORE_BASE_PROCESS_CGROUP_H
+#define YOKE_CORE_BASE_PROCESS_CGROUP_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -8,7 +8,7 @@
  */
 #include "config.h"
 
-#include "core/base/cgroup.h"
+#include "core/base/process/cgroup.h"
 
 #include <inttypes.h>
 #include <stdio.h>

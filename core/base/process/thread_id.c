@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A thread's number, start and state in /proc. */
-#include "core/base/thread_id.h"
+/*
+ * Identifies a thread, and tells from /proc if it is ready to run, by another process of the same host. Number, start time and process
+ * namespace together name a thread, as numbers are given out again.
+ *
+ * live.c (beats of ranks) and transport_watch.c publish their own thread's identity. Before they call a silent peer dead they ask if its
+ * thread only waits for a processor. Any thread.
+ */
+#include "core/base/process/thread_id.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "core/base/signals.h"
+#include "core/base/process/signals.h"
 
 #include <string.h>
 

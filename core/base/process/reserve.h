@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Space of a file, taken before it is written. Any thread. */
-#ifndef YOKE_CORE_BASE_RESERVE_H
-#define YOKE_CORE_BASE_RESERVE_H
+#ifndef YOKE_CORE_BASE_PROCESS_RESERVE_H
+#define YOKE_CORE_BASE_PROCESS_RESERVE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
  * A thread as other processes of its host find it in /proc: to tell a silent thread that waits for a processor from one that is stopped,
  * hung or dead. Thread rule: any thread.
  */
-#ifndef YOKE_CORE_BASE_THREAD_ID_H
-#define YOKE_CORE_BASE_THREAD_ID_H
+#ifndef YOKE_CORE_BASE_PROCESS_THREAD_ID_H
+#define YOKE_CORE_BASE_PROCESS_THREAD_ID_H
 
 #include <stdbool.h>
 #include <stdint.h>

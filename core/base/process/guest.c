@@ -7,7 +7,7 @@
  */
 #include "config.h"
 
-#include "core/base/guest.h"
+#include "core/base/process/guest.h"
 
 #include <sched.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
  * (libfabric's PSM: SIGINT, SIGTERM, SIGSEGV, SIGABRT; PoCL: SIGFPE), and run exit handlers inside them. So each such call stands
  * between the two functions below. Dispositions belong to the process, the mask to the thread: call both in one thread.
  */
-#ifndef YOKE_CORE_BASE_SIGNALS_H
-#define YOKE_CORE_BASE_SIGNALS_H
+#ifndef YOKE_CORE_BASE_PROCESS_SIGNALS_H
+#define YOKE_CORE_BASE_PROCESS_SIGNALS_H
 
 #include <signal.h>
 #include <stdbool.h>
