@@ -219,6 +219,20 @@ print(json.load(open(sys.argv[1]))["candidates"][0]["rank_bytes"] - 100000)' "$o
         { cat "$out/said"; return 1; }
     unset YOKE_PLUGINS YOKE_SLOW_OWN YOKE_SLOW_FACTORS
 }
+keeps_away() { # no candidate without it fits: the plan leaves activations on the host, and its line trains
+    export YOKE_PLUGINS="cpu,$YOKE_BUILD/tests/dist/.libs/yoke_slow.so" YOKE_SLOW_OWN=1 YOKE_SLOW_FACTORS=1
+    set -- --model gpt2 --model-config n_layer=8,n_embd=64,n_head=2,vocab_size=256,n_positions=512,seq_len=512 --devices slow:0 \
+        --shard state --global-batch 1 --eval-strategy no
+    "$yoke" plan "$@" --limit 7000000 >"$out/plan" || { cat "$out/plan"; return 1; }
+    cat "$out/plan"
+    grep -q '^ 1  state      state=host,activations=host ' "$out/plan" && grep -q '^ -  state      activations=host ' "$out/plan" &&
+        grep -q '^ -  state      state=host ' "$out/plan" && ! grep -q '^ [1-9]  state      \(no\|state=host\) ' "$out/plan" || return 1
+    # shellcheck disable=SC2046
+    YOKE_MEMORY_LIMIT=7000000 "$yoke" train "$@" --data "text:$out/text,tokenizer=bytes,seq-len=512" $(chosen) --max-steps 2 \
+        --output-dir "$out/keeps" >"$out/said" 2>&1 || { cat "$out/said"; return 1; }
+    "$yoke" plan $gpt2 --devices slow:0 --global-batch 8 >"$out/plan" && ! grep activations= "$out/plan" || return 1
+    unset YOKE_PLUGINS YOKE_SLOW_OWN YOKE_SLOW_FACTORS
+}
 drive="$out/a&d'r\$ive" # a shell reads its name in quotes alone
 disk() { # moments that no micro batch has room for: the plan has them on the disk, its line trains, and its line of the disk adds up
     mkdir "$drive"
@@ -268,6 +282,7 @@ if instrumented; then
     skip "a plan offloads where nothing else fits" "instrumented: the plain build plans alike, and steps are measured"
 else
     ok "a plan offloads where nothing else fits" offloads
+    ok "and leaves activations on the host" keeps_away
 fi
 
 page() { # the blocks of commands, in order, with `yoke` the one of this build

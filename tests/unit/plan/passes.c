@@ -637,8 +637,8 @@ START_TEST(each_pass_is_logged_and_dumped)
 {
     static const char *const name[] = {"trace",     "grad",     "inverse",  "stats",     "relu",      "factor",  "keep-sums",
                                        "empty",     "autocast", "remat",    "recompute", "operands",  "claim",   "results",
-                                       "narrow",    "fuse",     "lines",    "overlap",   "slots",     "place",   "memory",
-                                       "cut"};
+                                       "narrow",    "fuse",     "lines",    "overlap",   "slots",     "place",   "away",
+                                       "memory",    "cut"};
     char dir[] = "/tmp/yoke-plan-XXXXXX", file[40], cmd[64], *text = malloc(1 << 16), *at = text;
     unsigned nodes[sizeof name / sizeof *name];
     yk__plan_request r;
@@ -648,7 +648,7 @@ START_TEST(each_pass_is_logged_and_dumped)
     ck_assert_ptr_nonnull(mkdtemp(dir));
     net_build(&n, 1, C);
     net_request(&n, &r, &(yk__assign){0, n.counted});
-    r.precision = YK_BF16, r.single_rank = false;
+    r.precision = YK_BF16, r.single_rank = false, r.stores = true;
     p = plan_logged(&r, dir, text, 1 << 16);
     for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
         nodes[i] = nodes_after_pass(p, name[i], &at);
@@ -659,12 +659,13 @@ START_TEST(each_pass_is_logged_and_dumped)
     ck_assert_uint_gt(nodes[1], nodes[0]);             /* backward came */
     ck_assert_uint_eq(nodes[14], p->nodes_before);     /* narrow, before fusion */
     ck_assert_uint_eq(nodes[15], p->nodes_after);      /* fuse */
-    ck_assert_uint_eq(nodes[21], p->graph.n_node);     /* cut */
+    ck_assert_uint_eq(nodes[22], p->graph.n_node);     /* cut */
     ck_assert(has_dump(dir, "plan", p, ".txt") && has_dump(dir, "plan", p, ".dot"));
     yk__plan_free(p);
-    r.single_rank = true, r.precision = YK_F32;
+    r.single_rank = true, r.precision = YK_F32, r.stores = false;
     p = plan_logged(&r, dir, text, 1 << 16);
-    ck_assert(!strstr(text, " autocast: ") && !strstr(text, " stats: ") && !strstr(text, " overlap: ")); /* do not apply */
+    ck_assert(!strstr(text, " autocast: ") && !strstr(text, " stats: ")); /* do not apply */
+    ck_assert(!strstr(text, " overlap: ") && !strstr(text, " away: "));
     yk__plan_free(p);
     yk__graph_free(&n.g);
     free(text);
