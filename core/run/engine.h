@@ -7,7 +7,7 @@
 #ifndef YOKE_CORE_RUN_ENGINE_H
 #define YOKE_CORE_RUN_ENGINE_H
 
-#include "core/run/fetch.h"
+#include "core/run/values/fetch.h"
 #include "core/run/host_device.h"
 #include "core/run/update.h"
 #include "core/run/values/snapshot.h"

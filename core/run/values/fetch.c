@@ -7,7 +7,7 @@
  * their point they are copied from the stage to their destination. If a device registers no memory, or results are larger than the stage,
  * they are copied at once.
  */
-#include "core/run/fetch.h"
+#include "core/run/values/fetch.h"
 
 #include <string.h>
 

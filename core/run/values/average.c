@@ -5,7 +5,7 @@
  * core/job/team/local_sgd.c calls it through api.c, in the step thread, on all ranks after the same step. Parameters travel by buckets, as
  * gradients do, because they are many and averaged often. Moments, which only a checkpoint needs, travel one vector after the other.
  */
-#include "core/run/average.h"
+#include "core/run/values/average.h"
 
 #include <string.h>
 

@@ -6,8 +6,8 @@
  * - a), with the weights adding up to 1. A parameter that no rank has changed stays as it is, bit for bit, and a wire that rounds rounds a
  * change. (Accelerate 1.14, local_sgd.py: the mean of p_r, one parameter after the other.)
  */
-#ifndef YOKE_CORE_RUN_AVERAGE_H
-#define YOKE_CORE_RUN_AVERAGE_H
+#ifndef YOKE_CORE_RUN_VALUES_AVERAGE_H
+#define YOKE_CORE_RUN_VALUES_AVERAGE_H
 
 #include "core/run/values/params.h"
 

@@ -4,8 +4,8 @@
  * the host could submit nothing behind it. If the device registers memory (YK_CAP_PINS), results go through a registered stage. After a
  * wait they are copied from the stage to their destination. Zeros: no results. Step thread.
  */
-#ifndef YOKE_CORE_RUN_FETCH_H
-#define YOKE_CORE_RUN_FETCH_H
+#ifndef YOKE_CORE_RUN_VALUES_FETCH_H
+#define YOKE_CORE_RUN_VALUES_FETCH_H
 
 #include "core/run/queue.h"
 
