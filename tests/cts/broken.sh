@@ -85,6 +85,8 @@ hanging=$!
 broken RESULT 'op/mul*' 'expected'
 broken END guard 'lies between values'
 broken END 'op/add.f32*' 'lies between values'
+broken_wide INTEGERS 'op/add.i32.any' 'expected'
+broken_wide INTEGERS 'op/iota.i32.70001' 'expected'
 broken_wide AROUND 'guard/add.f32*' 'was written: it lies outside'
 broken POINT 'queue/points' 'points grow by one\|never reached\|is not reached\|YK_E_ARG'
 broken SIZE abi 'wrong or short table'

@@ -112,6 +112,24 @@ static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 }
 #endif
 
+#ifdef BREAK_INTEGERS /* integers go through f32, those of an iota through 16 bits */
+static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
+{
+    const yk_graph *g = s->program->graph;
+    const yk_status st = queue_run(q, s, point);
+    for (uint32_t i = 0; i < g->n_node && !st; i++) {
+        const yk_value *y = &g->value[g->index[g->node[i].out]];
+        int32_t *at = (int32_t *)(s->slot[y->slot]->memory + s->slot_offset[y->slot] + y->offset);
+        for (int64_t k = 0; k < kit_value_count(y) && y->dtype == YK_I32 && kit_value_dense(y); k++)
+            if (g->node[i].op == YK_OP_ADD)
+                at[k] = at[k] < 1 << 24 && at[k] > -(1 << 24) ? at[k] : at[k] / 128 * 128;
+            else if (g->node[i].op == YK_OP_IOTA)
+                at[k] &= 0xffff;
+    }
+    return st;
+}
+#endif
+
 #ifdef BREAK_CLAIM_THREAD /* answers hold for the thread that asked first */
 static uint32_t bad_claims(yk_device *dev, const yk_graph *g, uint32_t node)
 {
@@ -158,7 +176,8 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
 #if defined BREAK_COPY_32 || defined BREAK_LENGTH_32 || defined BREAK_OPEN_TWICE
     bad.queue_copy = bad_copy;
 #endif
-#if defined BREAK_SLOT_32 || defined BREAK_VALUE_32 || defined BREAK_ROW_32 || defined BREAK_LONG_SUMS || defined BREAK_AROUND
+#if defined BREAK_SLOT_32 || defined BREAK_VALUE_32 || defined BREAK_ROW_32 || defined BREAK_LONG_SUMS || defined BREAK_AROUND || \
+    defined BREAK_INTEGERS
     bad.queue_run = bad_run;
 #endif
 #ifdef BREAK_CLAIM_THREAD

@@ -97,6 +97,7 @@ typedef enum cts_dist {
     CTS_TINY,     /* below the normal numbers of the type */
     CTS_BYTES,    /* 0..255, whole */
     CTS_WHOLE,    /* -1000..1000, whole */
+    CTS_INTEGER,  /* of i32: any, often one at an end; n odd: 2^24..2^24 + 3 */
     CTS_SAME,     /* n tenths everywhere */
     CTS_INDEX,    /* 0..n-1, now and then outside */
     CTS_LABEL,    /* 0..n-1, now and then -100 */

@@ -108,6 +108,8 @@ static double dist_number(cts_dist dist, uint32_t n, uint64_t i, uint64_t *state
         return floor(u * 256);
     case CTS_WHOLE:
         return floor(u * 2001) - 1000;
+    case CTS_INTEGER:
+        return n & 1 ? 0x1p24 + floor(u * 4) : pick == 0 ? -0x1p31 : pick == 1 ? 0x1p31 - 1 : floor(u * 0x1p32) - 0x1p31;
     case CTS_SAME:
         return n / 10.0;
     case CTS_INDEX:

@@ -5,6 +5,7 @@
  */
 #include "tools/cts/cts_ops.h"
 
+#include <math.h>
 #include <string.h>
 
 #define DILATED 3 /* the window that --quick has: with padding that is not 0, and dilated */
@@ -45,6 +46,17 @@ static void test_iota(cts *c, yk_dtype dtype, uint32_t axis)
     check_run(c, &k, yk__iota(&k.g, axis, dtype, 3, dim));
 }
 
+/* More than 16 bits count. */
+static void long_iota(cts *c, yk_dtype dtype)
+{
+    static const int64_t dim[] = {70001};
+    cts_check k;
+    if (!cts_begin(c, "iota.%s.70001", yk__dtype_name(dtype)))
+        return;
+    cts_check_init(&k, c);
+    check_run(c, &k, yk__iota(&k.g, 0, dtype, 1, dim));
+}
+
 static void test_rng(cts *c, int64_t rows, int64_t width, uint32_t stream)
 {
     const int64_t dim[] = {rows, width}, four[] = {4};
@@ -70,6 +82,8 @@ void cts_ops_source(cts *c)
         test_iota(c, YK_I32, (a + 1) % 3);
         test_iota(c, YK_F32, (a + 1) % 3);
     }
+    long_iota(c, YK_I32);
+    long_iota(c, YK_F32);
     test_rng(c, 5, 7, 3);
     test_rng(c, 1, 1, 0);
     test_rng(c, 16, 64, 77);
@@ -432,6 +446,7 @@ static void data_of_type(cts *c, yk_dtype dtype)
     for (uint32_t i = 0; i < sizeof windows / sizeof *windows; i++) {
         const uint32_t w = (i + DILATED) % (sizeof windows / sizeof *windows);
         test_unfold(c, dtype, w, w % 2 ? -1 : 0);
+        test_unfold(c, dtype, w, (double)-INFINITY); /* as a maximum over windows has it */
         test_fold(c, dtype, w);
     }
 }

@@ -272,6 +272,33 @@ static void tiny_numbers(cts *c, yk_dtype dtype)
     cts_check_free(&k);
 }
 
+/* Integers that f32 does not hold, and sums and products that wrap around. */
+static void any_integers(cts *c, uint32_t op, uint32_t which)
+{
+    static const int64_t dim[] = {1003};
+    cts_check k;
+    if (!cts_begin(c, "%s.i32.%s", yk__op_info_of(op)->name, which ? "neighbours" : "any"))
+        return;
+    cts_check_init(&k, c);
+    const yk__vid a = cts_leaf(&k.g, YK_I32, CTS_INTEGER, which, 1, dim), b = cts_leaf(&k.g, YK_I32, CTS_INTEGER, which + 2, 1, dim);
+    cts_want(&k, op == YK_OP_CAST ? yk__cast(&k.g, a, YK_F32) : yk__bin(&k.g, op, a, b));
+    cts_check_run(c, &k);
+    cts_check_free(&k);
+}
+
+/* To bool: NaN and infinities are true, -0 is false. */
+static void cast_special(cts *c, yk_dtype dtype)
+{
+    static const int64_t dim[] = {301};
+    cts_check k;
+    if (!cts_begin(c, "cast.%s.bool.special", yk__dtype_name(dtype)))
+        return;
+    cts_check_init(&k, c);
+    cts_want(&k, yk__cast(&k.g, cts_leaf(&k.g, dtype, CTS_SPECIAL, 0, 1, dim), YK_BOOL));
+    cts_check_run(c, &k);
+    cts_check_free(&k);
+}
+
 /* A division by zero may give any number; the elements next to it are right, and there is no trap. */
 static void divide_by_zero(cts *c)
 {
@@ -371,7 +398,11 @@ void cts_ops_elementwise(cts *c)
     }
     test_casts(c);
     divide_by_zero(c);
+    for (uint32_t op = YK_OP_CAST; op <= YK_OP_EQ; op++)
+        for (uint32_t which = 0; which < 2 && op != YK_OP_DIV; which++)
+            any_integers(c, op, which);
     for (uint32_t t = 0; t < n; t++) {
+        cast_special(c, types[t]);
         if (types[t] != YK_F32)
             cast_nan(c, types[t]);
         tiny_numbers(c, types[t]);
