@@ -58,6 +58,24 @@ many_buckets() { # a processor alone with the same options has the same buckets,
     return $code
 }
 ok "and in several buckets" many_buckets
+hidden() { # a rank alone returns from a step before the host's update is over, which a lane of the trace shows
+    YOKE_BUCKET_BYTES=8192 "$yoke" trace --output "$out/trace.json" --steps 2 --skip 2 -- "$yoke" train --model mlp \
+        --model-config hidden=32+32+32 --data "idx:$out/images" --devices slow:0! --shard gradients --offload state=host --global-batch 32 \
+        --max-steps 6 --overwrite-output-dir --output-dir "$out/traced" && python3 - "$out/trace.json" <<'P'
+import json, sys
+with open(sys.argv[1]) as f:
+    events = json.load(f)["traceEvents"]
+host, update = 0, 4
+assert "host's update" in [e["args"]["name"] for e in events if e["name"] == "thread_name" and e["tid"] == update]
+steps = [e["ts"] for e in events if e["name"] == "step" and e["tid"] == host]
+updates = [e for e in events if e["tid"] == update and e["ph"] == "X"]
+buckets = {e["args"]["number"] for e in updates}
+assert len(steps) == 2 and len(buckets) > 1 and len(updates) == 2 * len(buckets), (steps, updates)
+for e in updates:  # a step begins when the one before returns; the span ends where the step thread sees the end
+    assert any(e["ts"] <= begin < e["ts"] + e["dur"] for begin in steps), (steps, e)
+P
+}
+ok "the update is over after its step" hidden
 ok "16-bit copies" pair -gt --devices slow:0! --precision bf16
 ok "skipped steps, several micro batches" pair -gt --devices slow:0! --precision fp16 --loss-scaling init=16777216 \
     --gradient-accumulation-steps 2
