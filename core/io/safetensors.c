@@ -21,12 +21,15 @@
 #include "core/base/absent.h"
 #include "core/base/advance.h"
 #include "core/base/byte_order.h"
+#include "core/base/hash.h"
 #include "core/base/mem.h"
 #include "core/io/foreign.h"
 #include "core/io/json.h"
 #include "core/io/stamp.h"
 
 #define HEADER_LIMIT 100000000u /* bytes; the format's own limit */
+#define SAMPLE 4096u            /* bytes; a sign reads SAMPLES of them */
+#define SAMPLES 16u
 
 struct part {
     char *path;
@@ -37,6 +40,7 @@ struct part {
 };
 
 struct yk__safetensors {
+    uint32_t held; /* closes that are still due before the last */
     char *path; /* the file or index that was opened */
     struct part *parts;
     int n_parts;
@@ -558,7 +562,7 @@ yk_status yk__safetensors_from_memory(const char *name, const void *data, size_t
 
 void yk__safetensors_close(yk__safetensors *tensors)
 {
-    if (!tensors)
+    if (!tensors || (tensors->held && tensors->held--))
         return;
     for (size_t i = 0; i < tensors->count; i++) {
         if (tensors->data)
@@ -579,6 +583,11 @@ void yk__safetensors_close(yk__safetensors *tensors)
     yk__free(tensors->parts);
     yk__free(tensors->path);
     yk__free(tensors);
+}
+
+void yk__safetensors_hold(yk__safetensors *tensors)
+{
+    tensors->held++;
 }
 
 /* ---- reading ---- */
@@ -629,6 +638,25 @@ yk_status yk__safetensors_load(yk__safetensors *tensors, const yk__safetensor *t
     if (!s && !YK__LITTLE_ENDIAN && tensor->elements) /* files are little-endian; callers that read a part begin at a whole element */
         yk__bytes_swap(out, bytes, (size_t)tensor->unit);
     return s;
+}
+
+yk_status yk__safetensors_sign(yk__safetensors *tensors, const yk__safetensor *tensor, uint64_t *sign, yk_error *err)
+{
+    const uint64_t step = tensor->bytes / SAMPLES / 8 * 8; /* whole elements of each type */
+    uint8_t sample[SAMPLE];
+    uint64_t hash = yk__hash_u64(YK_HASH_SEED, tensor->bytes);
+    if (tensor->bytes <= SAMPLES * SAMPLE) {
+        for (uint64_t at = 0; at < tensor->bytes && !err->status; at += SAMPLE) {
+            const uint64_t n = tensor->bytes - at < SAMPLE ? tensor->bytes - at : SAMPLE;
+            if (!yk__safetensors_load(tensors, tensor, at, n, sample, err))
+                hash = yk__hash_bytes(hash, sample, (size_t)n);
+        }
+    }
+    for (uint64_t i = 0; i < SAMPLES && tensor->bytes > SAMPLES * SAMPLE && !err->status; i++)
+        if (!yk__safetensors_load(tensors, tensor, i * step, SAMPLE, sample, err))
+            hash = yk__hash_bytes(hash, sample, SAMPLE);
+    *sign = hash;
+    return err->status;
 }
 
 yk_status yk__safetensors_data(yk__safetensors *tensors, const yk__safetensor *tensor, const void **out, yk_error *err)

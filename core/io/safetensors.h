@@ -43,6 +43,7 @@ yk_status yk__safetensors_open(const char *path, yk__safetensors **out, yk_error
 yk_status yk__safetensors_from_memory(const char *name, const void *data, size_t bytes, yk__safetensors **out,
                                       yk_error *err);
 void yk__safetensors_close(yk__safetensors *tensors); /* takes NULL */
+void yk__safetensors_hold(yk__safetensors *tensors);  /* the object then needs one close more; not while another thread uses it */
 
 int64_t yk__safetensors_count(const yk__safetensors *tensors);
 const yk__safetensor *yk__safetensors_at(const yk__safetensors *tensors, int64_t i); /* in the header's order */
@@ -57,6 +58,8 @@ void yk__safetensors_meta_at(const yk__safetensors *tensors, int64_t i, const ch
 /* Copies bytes [from, from + bytes) of a tensor to out, in the host's byte order. */
 yk_status yk__safetensors_load(yk__safetensors *tensors, const yk__safetensor *tensor, uint64_t from, uint64_t bytes,
                                void *out, yk_error *err);
+/* A hash of the tensor's size and of samples, 64 KiB of its data: other weights have another one. */
+yk_status yk__safetensors_sign(yk__safetensors *tensors, const yk__safetensor *tensor, uint64_t *sign, yk_error *err);
 /* The whole tensor, aligned to 64 bytes, read at the first call and kept until close. */
 yk_status yk__safetensors_data(yk__safetensors *tensors, const yk__safetensor *tensor, const void **out, yk_error *err);
 

@@ -5,8 +5,8 @@ libyokecore_la_SOURCES += core/job/trace/agree.c core/job/trace/agree.h core/job
 	core/job/trace/count.c core/job/trace/count.h core/job/loop/data.c core/job/data_info.c core/job/data_info.h \
 	core/job/loop/row_padding.c core/job/loop/row_padding.h \
 	core/job/checkpoint/data_state.c core/job/checkpoint/data_state.h core/job/embed.c core/job/checkpoint/emergency.c \
-	core/job/checkpoint/emergency.h core/job/trace/step_feed.c core/job/trace/step_feed.h core/job/loop/flush.c \
-	core/job/loop/flush.h core/job/handle.c core/job/checkpoint/job_hash.c core/job/checkpoint/job_hash.h \
+	core/job/checkpoint/emergency.h core/job/trace/step_feed.c core/job/trace/step_feed.h core/job/first_values.c core/job/first_values.h \
+	core/job/loop/flush.c core/job/loop/flush.h core/job/handle.c core/job/checkpoint/job_hash.c core/job/checkpoint/job_hash.h \
 	core/job/session/host_coll.c core/job/trace/host_value.c core/job/trace/host_value.h core/job/input.c core/job/input.h \
 	core/job/job.h core/job/team/host_place.c core/job/team/host_place.h \
 	core/job/team/job_join.c core/job/team/job_join.h core/job/team/local_sgd.c core/job/team/local_sgd.h \
@@ -18,6 +18,7 @@ libyokecore_la_SOURCES += core/job/trace/agree.c core/job/trace/agree.h core/job
 	core/job/team/ranks.c core/job/loop/read.c core/job/loop/read.h core/job/recipe.c core/job/recipe.h \
 	core/job/checkpoint/registered.c core/job/checkpoint/registered.h core/job/checkpoint/resume.c core/job/checkpoint/resume.h \
 	core/job/trace/row_ops.c core/job/trace/row_ops.h core/job/loop/sampler.c core/job/checkpoint/save.c core/job/checkpoint/save.h \
+	core/job/checkpoint/stored_values.c core/job/checkpoint/stored_values.h \
 	core/job/schedule.c core/job/session/settings.c core/job/session/standing.c core/job/session/standing.h \
 	core/job/trace/sharding.c core/job/trace/sharding.h \
 	core/job/trace/sharding_rules.c core/job/team/share.c core/job/team/share.h core/job/team/share_fixed.c \

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "core/base/hash.h"
-#include "core/base/philox.h"
+#include "core/job/first_values.h"
 #include "core/job/input.h"
 #include "core/io/utf8.h"
 
@@ -104,41 +104,6 @@ yk_t yk_state(yk_job *job, const char *name, yk_dtype dtype, uint32_t dims, cons
     return p ? yk__param_handle(job, (size_t)(p - job->param)) : YK__POISON;
 }
 
-/* Maps word w into (0, 1). */
-static double open_unit(uint32_t w)
-{
-    return ((double)w + 0.5) * 0x1p-32;
-}
-
-/* First values, from seed, name and element alone. Normal numbers by Box and Muller (1958). */
-static void fill_first_values(const yk__job_param *p, uint64_t seed, float *out)
-{
-    if (p->init.kind == YK_INIT_ZEROS || p->init.kind == YK_INIT_ONES || p->init.a == p->init.b) {
-        float v = p->init.kind == YK_INIT_ZEROS ? 0.0f : p->init.kind == YK_INIT_ONES ? 1.0f : p->init.a;
-        for (uint64_t i = 0; i < p->n && (p->init.kind != YK_INIT_NORMAL); i++)
-            out[i] = v;
-        if (p->init.kind != YK_INIT_NORMAL)
-            return;
-    }
-    uint64_t h = yk__hash_bytes(YK_HASH_SEED, p->name, strlen(p->name));
-    uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)}, w[4];
-    for (uint64_t i = 0; i < p->n; i += 4) {
-        uint32_t counter[4] = {(uint32_t)(i / 4), (uint32_t)(i >> 34), (uint32_t)h, (uint32_t)(h >> 32)};
-        double x[4];
-        yk__philox(counter, key, w);
-        for (int k = 0; k < 4; k += 2) {
-            double r = sqrt(-2.0 * log(open_unit(w[k]))), a = 6.283185307179586 * open_unit(w[k + 1]);
-            bool normal = p->init.kind == YK_INIT_NORMAL;
-            x[k] = normal ? (double)p->init.a + (double)p->init.b * r * cos(a) : open_unit(w[k]);
-            x[k + 1] = normal ? (double)p->init.a + (double)p->init.b * r * sin(a) : open_unit(w[k + 1]);
-        }
-        for (uint64_t k = 0; k < 4 && i + k < p->n; k++)
-            out[i + k] = p->init.kind == YK_INIT_NORMAL
-                             ? (float)x[k]
-                             : (float)((double)p->init.a + ((double)p->init.b - (double)p->init.a) * x[k]);
-    }
-}
-
 bool yk__param_put(yk_job *job, yk__job_param *p, const void *data)
 {
     yk_error err = YK_ERROR_INIT;
@@ -168,25 +133,49 @@ static void to_own_type(const yk__job_param *p, float *data)
     }
 }
 
+/* Puts a state's first values to the device: a state lies whole on each rank. */
+static bool state_begin(yk_job *job, yk__job_param *p, yk__source source)
+{
+    yk_error err = YK_ERROR_INIT;
+    float *v = yk__malloc(p->n * sizeof *v);
+    bool put = false;
+    if (!v)
+        yk__job_failf(job, YK_E_MEM, "out of memory for the first values of %s (%llu bytes)", p->name,
+                      (unsigned long long)(p->n * sizeof *v));
+    else if (!source.read(source.object, 0, p->n, v, &err)) {
+        to_own_type(p, v);
+        put = yk__param_put(job, p, v);
+    }
+    yk__free(v);
+    source.free(source.object);
+    return put;
+}
+
+bool yk__param_give(yk_job *job, yk__job_param *p, yk__source source)
+{
+    yk_error err = YK_ERROR_INIT;
+    p->pending = false;
+    p->given = source.sign;
+    if (yk__engine_param_give(job->engine, p->number, source, &err))
+        yk__job_fail(job, &err);
+    return !err.status;
+}
+
 bool yk__params_ready(yk_job *job)
 {
     for (; job->n_ready < job->n_param && yk_ok(job); job->n_ready++) {
         yk__job_param *p = &job->param[job->n_ready];
+        yk_error err = YK_ERROR_INIT;
+        yk__source source;
         if (job->config.plan_only)
             p->pending = false;
         if (!p->pending)
             continue;
-        float *v = yk__malloc(p->n * sizeof *v);
-        if (!v) {
-            yk__job_failf(job, YK_E_MEM, "out of memory for the first values of %s (%llu bytes)", p->name,
-                          (unsigned long long)(p->n * sizeof *v));
+        if (yk__first_values(p, job->config.seed, &source, &err)) {
+            yk__job_fail(job, &err);
             return false;
         }
-        fill_first_values(p, job->config.seed, v);
-        to_own_type(p, v);
-        const bool put = yk__param_put(job, p, v);
-        yk__free(v);
-        if (!put)
+        if (!(p->state ? state_begin(job, p, source) : yk__param_give(job, p, source)))
             return false;
     }
     return yk_ok(job);

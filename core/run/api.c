@@ -269,6 +269,11 @@ yk_status yk__engine_param_write(yk__engine *e, uint32_t number, const float *da
     return yk__params_write(&e->params, number, data, err);
 }
 
+yk_status yk__engine_param_give(yk__engine *e, uint32_t number, yk__source source, yk_error *err)
+{
+    return yk__params_give(&e->params, number, source, err);
+}
+
 yk_status yk__engine_param_read(yk__engine *e, uint32_t number, float *data, yk_error *err)
 {
     return yk__params_read(&e->params, number, data, err);

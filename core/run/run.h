@@ -21,6 +21,7 @@
 #include "core/graph/graph.h"
 #include "core/group/group.h"
 #include "core/plan/plan.h"
+#include "core/run/values/value_source.h"
 
 #define YK__POWER_RANKS 64u /* largest rank of PowerSGD */
 
@@ -80,6 +81,9 @@ void yk__engine_param_rows(yk__engine *e, uint32_t number, uint64_t rows); /* th
 yk_status yk__engine_param_trained(yk__engine *e, uint32_t number, bool trained, yk_error *err); /* before the first update */
 yk_status yk__engine_state(yk__engine *e, const char *name, yk_dtype dtype, uint64_t n, uint32_t *number, yk_error *err);
 yk_status yk__engine_param_write(yk__engine *e, uint32_t number, const float *data, yk_error *err);
+/* Gives a parameter values that are made or read by range, when and where there is memory for them: an owner of far slices asks for its
+ * slices alone. The engine takes the source, after a failure too. */
+yk_status yk__engine_param_give(yk__engine *e, uint32_t number, yk__source source, yk_error *err);
 yk_status yk__engine_param_read(yk__engine *e, uint32_t number, float *data, yk_error *err);
 yk_status yk__engine_grad_read(yk__engine *e, uint32_t number, float *data, yk_error *err); /* reduced, before clipping;
                                                                                                collective */
@@ -186,7 +190,8 @@ yk_status yk__engine_average_moments(yk__engine *e, double weight, yk_error *err
  * m, v, vmax). In LocalSGD each rank gets its own moments, so average them first. */
 uint32_t yk__engine_moments(const yk__engine *e);
 yk_status yk__engine_moment_read(yk__engine *e, uint32_t kind, uint32_t number, float *data, yk_error *err);
-yk_status yk__engine_moment_write(yk__engine *e, uint32_t kind, uint32_t number, const float *data, yk_error *err);
+/* Reads this rank's slice of a moment from the source, which stays the caller's. */
+yk_status yk__engine_moment_give(yk__engine *e, uint32_t kind, uint32_t number, const yk__source *source, yk_error *err);
 /* All ranks call it before a checkpoint is written. Parameters that travel rounded become exact on all ranks, as their owners have them.
  * Rounding errors of gradients, which are in no checkpoint, are dropped. So a job that resumes has the bits of the job that wrote the
  * checkpoint. */

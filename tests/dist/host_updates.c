@@ -116,6 +116,12 @@ static yk_status read_all(yk__engine *e, const uint32_t *number, trained *out, y
     return YK_OK;
 }
 
+static yk_status values_copy(void *object, uint64_t from, uint64_t n, float *out, yk_error *err)
+{
+    memcpy(out, (const float *)object + from, n * sizeof *out);
+    return err->status;
+}
+
 /* An update by the device; by the host; and by it, with gradients in slices, or parameters, too. */
 typedef enum update { OWN, STATE, GRADIENTS, PARAMETERS } update;
 
@@ -148,7 +154,7 @@ static yk_status train_on(yk__device *dev, update kind, const yk__opt_layout *o,
         yk__engine_optimizer(e, o, err);
     for (int s = 0; s < STEPS && !err->status; s++) {
         if (s == 2 && !yk__engine_param_write(e, number[2], v, err) && o->momentum) /* a write between steps reaches the host too */
-            yk__engine_moment_write(e, 0, number[0], v, err);
+            yk__engine_moment_give(e, 0, number[0], &(yk__source){.read = values_copy, .object = v}, err);
         if (!err->status && !train_step(e, number, o, s, out, err) && after_update)
             after_update(e, s);
     }

@@ -7,7 +7,6 @@
  * the last whole step after a failure.
  */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +20,7 @@
 #include "core/job/checkpoint/resume.h"
 #include "core/job/checkpoint/save.h"
 #include "core/job/checkpoint/saved_state.h"
+#include "core/job/checkpoint/stored_values.h"
 #include "core/job/opt.h"
 #include "core/job/param.h"
 #include "core/job/team/local_sgd.h"
@@ -40,7 +40,8 @@ typedef struct tensors {
     int64_t n, held;
     bool moments;
     const yk__kept_step *kept; /* kept step to read from; NULL to read from the device */
-    float *whole;              /* owned: data of tensor `held` */
+    uint64_t largest;          /* bytes of the largest tensor */
+    float *whole;              /* owned: data of tensor `held`; NULL before the first that is read whole */
 } tensors;
 
 static const char *moment_name(const yk_opt *opt, uint32_t kind)
@@ -73,21 +74,25 @@ static bool tensors_append(tensors *t, size_t p, uint32_t kind)
     return true;
 }
 
+/* Bytes in a file: moments are f32, as trained parameters are. */
+static uint64_t tensor_bytes(const yk__job_param *p)
+{
+    return p->n * yk_dtype_bytes(yk__param_file_type(p));
+}
+
 /* All parameters and states, or all moments of trained parameters. */
 static bool tensors_list(yk_job *job, bool moments, tensors *t)
 {
     uint32_t kinds = moments ? yk__engine_moments(job->engine) : 1;
     size_t most = job->n_param * kinds + 1;
-    uint64_t largest = 1;
     bool ok = true;
     *t = (tensors){.job = job, .held = -1, .moments = moments};
     for (size_t i = 0; i < job->n_param; i++)
-        largest = job->param[i].n > largest ? job->param[i].n : largest;
+        t->largest = tensor_bytes(&job->param[i]) > t->largest ? tensor_bytes(&job->param[i]) : t->largest;
     t->out = yk__calloc(most, sizeof *t->out);
     t->param = yk__calloc(most, sizeof *t->param);
     t->kind = yk__calloc(most, sizeof *t->kind);
-    t->whole = yk__malloc(largest * sizeof(int64_t));
-    ok = t->out && t->param && t->kind && t->whole;
+    ok = t->out && t->param && t->kind;
     for (uint32_t k = 0; k < kinds && ok; k++)
         for (size_t i = 0; i < job->n_param && ok; i++)
             if (!moments || (!job->param[i].state && !job->param[i].frozen))
@@ -97,6 +102,13 @@ static bool tensors_list(yk_job *job, bool moments, tensors *t)
         yk__job_failf(job, YK_E_MEM, "out of memory for a checkpoint");
     }
     return ok;
+}
+
+static yk_status tensors_reserve(tensors *t, yk_error *err)
+{
+    if (!t->whole)
+        t->whole = yk__malloc(t->largest);
+    return t->whole ? YK_OK : yk__fail_mem(err, t->largest, "a tensor of a checkpoint");
 }
 
 /* Copies a tensor of the kept step. */
@@ -117,8 +129,8 @@ static yk_status tensor_read(tensors *t, int64_t i, yk_error *err)
 {
     yk_job *job = t->job;
     yk__job_param *p = &job->param[t->param[i]];
-    if (t->held == i)
-        return YK_OK;
+    if (t->held == i || tensors_reserve(t, err))
+        return err->status;
     t->held = i;
     if (t->kept) {
         tensor_copy(t, i);
@@ -339,21 +351,33 @@ void yk_save(yk_job *job, const char *dir)
 
 /* ---- Loading ---- */
 
-/* Refuses a checkpoint with numbers that are not finite, as such a run cannot recover. */
-static yk_status finite_ok(const tensors *t, const yk__job_param *p, const yk__safetensor *x, const char *path, yk_error *err)
+/* Gives a parameter or moment its values by range. Ranks that read slices alone check these; else each rank checks all before the job
+ * changes. */
+static yk_status stored_put(tensors *t, int64_t i, yk__safetensors *st, const yk__safetensor *x, yk_error *err)
 {
-    if (p->state || x->dtype != YK_F32)
-        return YK_OK;
-    for (uint64_t i = 0; i < p->n; i++)
-        if (!isfinite(t->whole[i]))
-            return yk__fail(err, YK_E_FORMAT, "%s: tensor %s: element %" PRIu64 " is %g: the run had diverged when this was saved", path,
-                            x->name, i, (double)t->whole[i]);
-    return YK_OK;
+    yk_job *job = t->job;
+    yk__job_param *p = &job->param[t->param[i]];
+    yk__source source;
+    if ((!yk__engine_is_pulled(job->engine) && yk__stored_check(st, x, err)) || yk__stored_values(st, x, true, &source, err))
+        return err->status;
+    if (!t->moments)
+        return yk__param_give(job, p, source) ? YK_OK : yk__fail(err, job->error.status, "%s", job->error.text);
+    yk__engine_moment_give(job->engine, t->kind[i], p->number, &source, err);
+    source.free(source.object);
+    return err->status;
+}
+
+static yk_status state_put(tensors *t, int64_t i, yk__safetensors *st, const yk__safetensor *x, yk_error *err)
+{
+    yk_job *job = t->job;
+    if (tensors_reserve(t, err) || yk__safetensors_load(st, x, 0, x->bytes, t->whole, err))
+        return err->status;
+    return yk__param_put_file(job, &job->param[t->param[i]], t->whole) ? YK_OK : yk__fail(err, job->error.status, "%s", job->error.text);
 }
 
 static yk_status tensor_put(tensors *t, int64_t i, yk__safetensors *st, yk_error *err)
 {
-    yk__job_param *p = &t->job->param[t->param[i]];
+    const yk__job_param *p = &t->job->param[t->param[i]];
     const yk__safetensor *x = yk__safetensors_find(st, t->out[i].name);
     bool same = x && x->rank == (int)p->dims && x->dtype == (int)t->out[i].dtype;
     for (uint32_t k = 0; same && k < p->dims; k++)
@@ -361,11 +385,7 @@ static yk_status tensor_put(tensors *t, int64_t i, yk__safetensors *st, yk_error
     if (!same)
         return yk__fail(err, YK_E_FORMAT, "%s: tensor %s %s", yk__safetensors_path(st), t->out[i].name,
                         x ? "has another shape or type than the job's" : "is missing");
-    if (yk__safetensors_load(st, x, 0, x->bytes, t->whole, err) || finite_ok(t, p, x, yk__safetensors_path(st), err))
-        return err->status;
-    if (t->moments)
-        return yk__engine_moment_write(t->job->engine, t->kind[i], p->number, t->whole, err);
-    return yk__param_put_file(t->job, p, t->whole) ? YK_OK : yk__fail(err, t->job->error.status, "%s", t->job->error.text);
+    return p->state ? state_put(t, i, st, x, err) : stored_put(t, i, st, x, err);
 }
 
 static bool is_listed(const tensors *t, const char *name)

@@ -17,6 +17,7 @@
 #include "core/io/folder.h"
 #include "core/io/safetensors.h"
 #include "core/job/checkpoint/job_hash.h"
+#include "core/job/checkpoint/stored_values.h"
 #include "core/job/param.h"
 
 struct yk_weights {
@@ -106,37 +107,48 @@ static bool is_whole_type(int dtype)
     return dtype == YK_I8 || dtype == YK_U8 || dtype == YK_BOOL || dtype == YK_I32 || dtype == YK_I64;
 }
 
-/* Converts float types by way of f32. Integers stay exact, and are refused for a float parameter. to: memory for the values in the
- * parameter's type. */
-static void put_values(yk_weights *w, const yk__safetensor *t, yk_t param, yk__job_param *p, const void *data, void *to, yk_error *err)
+/* Integers stay exact, and are refused for a float parameter. */
+static yk_status type_check(const yk_weights *w, const yk__safetensor *t, bool counts, yk_error *err)
+{
+    float none;
+    if (is_whole_type(t->dtype) && !counts)
+        return yk__fail(err, YK_E_FORMAT, "%s: tensor \"%s\" has type %s, but the model needs fractions: whole numbers are quantized "
+                        "weights, which Yoke does not read", yk__safetensors_path(w->file), t->name, t->dtype_name);
+    if (yk__array_to_f32(t->dtype, &none, 0, &none))
+        return yk__fail(err, YK_E_FORMAT, "%s: tensor \"%s\" has type %s, which cannot become f32", yk__safetensors_path(w->file),
+                        t->name, t->dtype_name);
+    return YK_OK;
+}
+
+/* A state lies whole on each rank. */
+static yk_status read_state(yk_weights *w, const yk__safetensor *t, yk_t param, yk__job_param *p, yk_error *err)
 {
     const size_t n = (size_t)t->elements;
-    const bool counts = yk__param_file_type(p) == YK_I64;
-    if (t->dtype == YK_I64 && counts) {
-        memcpy(to, data, n * sizeof(int64_t));
-        yk__param_put_file(w->job, p, to);
-    } else if (is_whole_type(t->dtype) && !counts) {
-        yk__fail(err, YK_E_FORMAT, "%s: tensor \"%s\" has type %s, but the model needs fractions: whole numbers are quantized "
-                 "weights, which Yoke does not read", yk__safetensors_path(w->file), t->name, t->dtype_name);
-    } else if (yk__array_to_f32(t->dtype, data, n, to)) {
-        yk__fail(err, YK_E_FORMAT, "%s: tensor \"%s\" has type %s, which cannot become f32", yk__safetensors_path(w->file),
-                 t->name, t->dtype_name);
-    } else {
-        yk_param_write(param, to, n);
+    const bool exact = t->dtype == YK_I64 && yk__param_file_type(p) == YK_I64;
+    void *data = yk__malloc(n * sizeof(int64_t)), *to = yk__malloc(n * sizeof(int64_t));
+    if (!data || !to)
+        yk__fail_mem(err, 2 * n * sizeof(int64_t), t->name);
+    else if (!yk__safetensors_load(w->file, t, 0, t->bytes, data, err)) {
+        if (exact)
+            yk__param_put_file(w->job, p, data);
+        else if (!yk__array_to_f32(t->dtype, data, n, to))
+            yk_param_write(param, to, n);
     }
+    yk__free(data);
+    yk__free(to);
+    return err->status;
 }
 
 static yk_status read_into(yk_weights *w, const yk__safetensor *t, yk_t param, yk_error *err)
 {
     yk__job_param *p = yk__param_of(w->job, "yk_weights_read", param);
-    const size_t n = (size_t)t->elements;
-    const void *data;
-    void *to = p ? yk__malloc(n * sizeof(int64_t)) : NULL;
-    if (p && !to)
-        yk__fail_mem(err, n * sizeof(int64_t), t->name);
-    if (to && !yk__safetensors_data(w->file, t, &data, err))
-        put_values(w, t, param, p, data, to, err);
-    yk__free(to);
+    yk__source source;
+    if (!p || type_check(w, t, yk__param_file_type(p) == YK_I64, err))
+        return err->status;
+    if (p->state)
+        return read_state(w, t, param, p, err);
+    if (!yk__stored_values(w->file, t, false, &source, err))
+        yk__param_give(w->job, p, source);
     return err->status;
 }
 

@@ -67,7 +67,7 @@ void yk__params_free(yk__params *p)
     }
     for (size_t i = 0; i < p->n_param; i++) {
         yk__free(p->param[i].name);
-        yk__free(p->param[i].pending);
+        yk__source_drop(&p->param[i].pending);
     }
     yk__free(p->param);
     yk__free(p->state);

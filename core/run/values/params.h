@@ -34,7 +34,7 @@ typedef struct yk__param {
     uint32_t bucket;
     bool trained;
     yk_dtype dtype;     /* dtype of its values and gradients; copies in the compute format come in addition */
-    float *pending;     /* host values until there is a layout */
+    yk__source pending; /* of its values, until there is a layout */
     yk_buffer *compute; /* the copy in the compute format, when a program reads one */
     bool is_once;       /* compute is the host's one copy, which owners write in the optimizer's pass; else this rank's own */
 } yk__param;
@@ -225,11 +225,13 @@ void yk__host_hide(yk__params *p, yk__bucket *b);
 
 /* ---- param_values.c: to and from the host ---- */
 
-/* Copies values that wait on the host to the buckets' homes; collective while any wait. */
+void yk__source_drop(yk__source *source);
+/* Makes or reads the values that wait, in the buckets' homes; collective while any wait. */
 yk_status yk__params_flush(yk__params *p, yk_error *err);
 /* The reverse, before the layout goes. */
 yk_status yk__params_unflush(yk__params *p, yk_error *err);
 yk_status yk__params_write(yk__params *p, uint32_t number, const float *data, yk_error *err);
+yk_status yk__params_give(yk__params *p, uint32_t number, yk__source source, yk_error *err); /* takes the source */
 yk_status yk__params_read(yk__params *p, uint32_t number, float *data, yk_error *err);
 yk_status yk__params_read_device(yk__params *p, const yk__param *q, float *data, yk_error *err); /* this rank's device's values */
 yk_status yk__params_write_state(yk__params *p, uint32_t number, const void *data, yk_error *err);

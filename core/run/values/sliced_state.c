@@ -8,7 +8,10 @@
  */
 #include <string.h>
 
+#include "core/base/mem.h"
 #include "core/run/engine.h"
+
+#define PIECE (1u << 20) /* elements of a moment that a write takes at once */
 
 /* Reads this rank's part of a parameter's sums, by the slices, and sets the other elements to zero. */
 static yk_status own_part(yk__engine *e, yk_buffer *b, const yk__slices *s, uint64_t base, const yk__param *q, float *data,
@@ -96,15 +99,28 @@ yk_status yk__engine_moment_read(yk__engine *e, uint32_t kind, uint32_t number, 
     return yk__exchange_spread(&e->exchange, &p->layout.slice, q->at, q->n, data, err);
 }
 
-yk_status yk__engine_moment_write(yk__engine *e, uint32_t kind, uint32_t number, const float *data, yk_error *err)
+/* Reads in pieces, as the source may be slow memory's or a disk's. */
+static yk_status moment_take(yk__params *p, const yk__param *q, uint32_t kind, const yk__source *source, float *work, yk_error *err)
 {
-    const yk__param *q;
-    const yk__bucket *p;
-    yk__range own;
+    const yk__bucket *b = &p->bucket[q->bucket];
+    const yk__range own = yk__range_meet(q->at, q->n, b->begin, b->end);
+    for (uint64_t at = own.from, n; at < own.to; at += n) {
+        n = own.to - at < PIECE ? own.to - at : PIECE;
+        if (source->read(source->object, at - q->at, n, work, err) || yk__moment_write(p, b, kind, (yk__range){at, at + n}, work, err))
+            return err->status;
+    }
+    return YK_OK;
+}
+
+yk_status yk__engine_moment_give(yk__engine *e, uint32_t kind, uint32_t number, const yk__source *source, yk_error *err)
+{
+    float *work;
     if (check_moment(e, kind, number, err))
         return err->status;
-    q = &e->params.param[number];
-    p = &e->params.bucket[q->bucket];
-    own = yk__range_meet(q->at, q->n, p->begin, p->end);
-    return own.from < own.to ? yk__moment_write(&e->params, p, kind, own, data + (own.from - q->at), err) : YK_OK;
+    work = yk__malloc(PIECE * sizeof *work);
+    if (!work)
+        return yk__fail_mem(err, PIECE * sizeof *work, "the optimizer's state");
+    moment_take(&e->params, &e->params.param[number], kind, source, work, err);
+    yk__free(work);
+    return err->status;
 }
