@@ -3,6 +3,7 @@
 bin_PROGRAMS += yoke
 yoke_SOURCES = tools/bench/mixed.c tools/bench/mixed.h tools/bench/peak_loops.h tools/bench/peak_math.c \
 	tools/bench/peak_memory.c tools/bench/peaks.c tools/bench/peaks.h tools/bench/sample.c tools/bench/sample.h \
+	tools/bench/sample_time.c tools/bench/sample_time.h \
 	tools/check/golden/curves.c tools/check/golden/curves_model.c tools/check/golden/golden.c tools/check/golden/golden.h \
 	tools/check/golden/job.c tools/check/golden/golden_layers.c tools/check/golden/layers_ops.c \
 	tools/check/golden/golden_loader.c tools/check/golden/loader_case.c tools/check/golden/loader_case.h \
@@ -19,7 +20,7 @@ yoke_SOURCES = tools/bench/mixed.c tools/bench/mixed.h tools/bench/peak_loops.h 
 	tools/config/config_read.c tools/config/config_settings.c tools/config/config_settings.h tools/config/config_shard.c \
 	tools/config/config_shard.h tools/config/show.c tools/plan/child.c tools/plan/child.h tools/plan/cost.c tools/plan/cost.h \
 	tools/plan/describe.c tools/plan/describe.h tools/plan/device_file.c tools/plan/device_file.h tools/plan/disk_probe.c \
-	tools/plan/disk_probe.h tools/plan/search.c tools/plan/search.h \
+	tools/plan/disk_probe.h tools/plan/search.c tools/plan/search.h tools/plan/step_times.c tools/plan/step_times.h \
 	tools/plan/table.c tools/plan/table.h tools/plan/work_count.c tools/plan/work_count.h tools/spell.c tools/spell.h tools/eval/metrics.c \
 	tools/eval/metrics.h tools/eval/predict.c tools/eval/predict.h tools/train/best.c tools/train/best.h \
 	tools/train/checkpoints.c tools/train/checkpoints.h tools/train/logfile.c tools/train/logfile.h tools/train/leave.c \

@@ -31,7 +31,7 @@ whole_line() { # what is given stands in the line too, which a shell runs as it 
     described 1 0 >"$out/one.json"
     # shellcheck disable=SC2086
     "$yoke" plan $gpt2 $text --per_device_train_batch_size 8 --devices "cpu:0! cpu:0!" --gradient_checkpointing --limit 12M --lr 1e-4 \
-        --offload "state=nvme:$out/a disk" --shard zero1 --output_dir "$out/a run" >"$out/plan" || return 1
+        --offload "state=nvme:$out/a disk" --measure-seconds 0 --shard zero1 --output_dir "$out/a run" >"$out/plan" || return 1
     chosen
     echo "exec \"$yoke\" train $(chosen) --max-steps 2 --log \"$out/whole\"" >"$out/line.sh"
     sh "$out/line.sh" >"$out/said" 2>&1 || { cat "$out/said"; return 1; }
@@ -49,7 +49,7 @@ copies() { # a limit parts the 16-bit copies that processors share, so the bytes
         --global-batch 8 --devices "cpu/2" --eval-strategy no
     limit=$("$yoke" estimate-memory "$@" --json | python3 -c 'import json, sys
 print(max(r["peak_bytes"] for r in json.load(sys.stdin)["ranks"]) * 26 // 25)') || return 1
-    "$yoke" plan "$@" --limit "$limit" >"$out/plan" || { cat "$out/plan"; return 1; }
+    "$yoke" plan "$@" --limit "$limit" --measure-seconds 0 >"$out/plan" || { cat "$out/plan"; return 1; }
     cat "$out/plan"
     grep -q '^ -  state      no             8      1  rank [01] .* the memory limit leaves ' "$out/plan" || return 1
     echo "exec \"$yoke\" train $text $(chosen) --max-steps 1 --output-dir \"$out/copies\"" >"$out/line.sh"
@@ -208,7 +208,8 @@ ok "times of the devices that are there, and --plan auto" measured
 offloads() { # a device with memory of its own whose optimizer's state has no room: the plan has the host update, and its line trains
     export YOKE_PLUGINS="cpu,$YOKE_BUILD/tests/dist/.libs/yoke_slow.so" YOKE_SLOW_OWN=1 YOKE_SLOW_FACTORS=1
     set -- $gpt2 --devices slow:0 --global-batch 8 --no-gradient-checkpointing --eval-strategy no
-    "$yoke" plan "$@" --objective memory --json >"$out/free" && ! grep -q '"offload": "state=host"' "$out/free" || return 1
+    "$yoke" plan "$@" --measure-seconds 0 --objective memory --json >"$out/free" &&
+        ! grep -q '"offload": "state=host"' "$out/free" || return 1
     limit=$(python3 -c 'import json, sys
 print(json.load(open(sys.argv[1]))["candidates"][0]["rank_bytes"] - 100000)' "$out/free")
     "$yoke" plan "$@" --limit "$limit" >"$out/plan" || { cat "$out/plan"; return 1; }
@@ -238,11 +239,11 @@ disk() { # moments that no micro batch has room for: the plan has them on the di
     mkdir "$drive"
     set -- --model gpt2 --model-config n_layer=8,n_embd=256,n_head=2,vocab_size=256,n_positions=32,seq_len=32 --devices cpu:0! \
         --global-batch 8 --no-gradient-checkpointing --eval-strategy no
-    "$yoke" plan "$@" --disk "$drive" --objective memory --json >"$out/free" && ! grep -q 'nvme' "$out/free" || return 1
+    "$yoke" plan "$@" --disk "$drive" --objective memory --measure-seconds 0 --json >"$out/free" && ! grep -q 'nvme' "$out/free" || return 1
     limit=$(python3 -c 'import json, sys
 print(json.load(open(sys.argv[1]))["candidates"][0]["rank_bytes"] - 10000000)' "$out/free")
     "$yoke" plan "$@" --limit "$limit" >"$out/plan" 2>"$out/err" && return 1
-    "$yoke" plan "$@" --limit "$limit" --disk "$drive" --json >"$out/json" || { cat "$out/json"; return 1; }
+    "$yoke" plan "$@" --limit "$limit" --disk "$drive" --measure-seconds 0 --json >"$out/json" || { cat "$out/json"; return 1; }
     "$yoke" plan "$@" --limit "$limit" --disk "$drive" >"$out/plan" || { cat "$out/plan"; return 1; }
     cat "$out/plan"
     grep -q '^ 1  state      state=nvme ' "$out/plan" && grep -q '^ -  state      no         .* needs ' "$out/plan" &&
@@ -296,7 +297,7 @@ ok "the commands of docs/plan.md" page
 
 exact() { # a plan's bytes are the estimate's
     set -- $gpt2 --devices "cpu:0! cpu:0!" --global-batch 8
-    "$yoke" plan "$@" --no-gradient-checkpointing --json >"$out/plan" &&
+    "$yoke" plan "$@" --no-gradient-checkpointing --measure-seconds 2 --json >"$out/plan" &&
         "$yoke" estimate-memory "$@" --shard gradients --json >"$out/estimate" || return 1
     python3 - "$out/plan" "$out/estimate" <<'P'
 import json, sys
@@ -306,4 +307,39 @@ assert same["rank_bytes"] == max(r["peak_bytes"] for r in estimate["ranks"]) and
 P
 }
 ok "a plan's memory is the estimate's" exact
+
+pretend() { # pretend SECONDS: the kept times of cpu:0! become those of a device whose products alone take time, SECONDS of the large step
+    python3 - "$1" "$out"/steps/devices-*.json "$out/model" <<'P'
+import json, sys
+kept = json.load(open(sys.argv[2]))
+device = kept["devices"][0]
+work = max(c["ranks"][0]["compute_s"] for c in json.load(open(sys.argv[3]))["candidates"]) / device["products"]
+row = {k: device[k] for k in ("name", "model", "count", "memory", "host")}
+kept["devices"] = [{**row, "products": float(sys.argv[1]) / work}]
+json.dump(kept, open(sys.argv[2], "w"))
+P
+}
+steps() { # wrong times of a device are corrected by steps: whole ones, or of a few rows where a whole one would take too long
+    mkdir -p -m 700 "$out/steps"
+    # shellcheck disable=SC2086
+    set -- $gpt2 --devices cpu:0! --global-batch 128 --gradient-accumulation-steps 1 --no-gradient-checkpointing --json
+    YOKE_CACHE_DIR="$out/steps" "$yoke" plan "$@" --measure-seconds 0 >"$out/model" 2>"$out/err" && [ ! -s "$out/err" ] || return 1
+    for seconds in 1e-6 20; do
+        pretend $seconds || return 1
+        YOKE_CACHE_DIR="$out/steps" "$yoke" plan "$@" --measure-seconds 0 >"$out/model" || return 1
+        YOKE_CACHE_DIR="$out/steps" "$yoke" plan "$@" >"$out/$seconds" 2>"$out/err" || return 1
+        grep 'times of [0-9]* candidates are measured, of [0-9]* scaled' "$out/err" || { cat "$out/err"; return 1; }
+    done
+    python3 - "$out/1e-6" "$out/20" <<'P'
+import json, sys
+fast, slow = (json.load(open(f))["candidates"] for f in sys.argv[1:])
+assert len(fast) == len(slow) == 4 and any(c["times"] == "measured" for c in fast), fast
+assert any(c["times"] == "scaled" for c in slow) and not any(c["times"] == "model" for c in slow), slow
+for c in fast + slow:
+    assert 1e-4 < c["step_s"] < 10, c # 128 rows take a core about 0.1 s
+    parts = sum(v for k, v in c["ranks"][0].items() if k.endswith("_s"))
+    assert abs(parts / c["step_s"] - 1) < 1e-4, c
+P
+}
+ok "measured steps correct a plan's times" steps
 plan

@@ -245,12 +245,12 @@ static bool read_timed(sample *s, yk_config *c)
     return !bad;
 }
 
-bool sample_open(sample *s, const yk__cli *cli, const yk_config *config)
+bool sample_open(sample *s, const yk__cli *cli, bool as_train, const yk_config *config)
 {
     bool bad = false;
     const int64_t threads = yk__cli_int(cli, "threads", 1, 4096, &bad);
     yk_config c = *config;
-    *s = (sample){.cli = cli, .as_train = config->plan_only};
+    *s = (sample){.cli = cli, .as_train = as_train};
     s->batch = yk__cli_int(cli, "global-batch", 1, 1 << 20, &bad);
     if (!(s->as_train ? train_config(cli, &c) : read_timed(s, &c)) || bad)
         return false;

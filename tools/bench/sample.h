@@ -34,8 +34,8 @@ typedef struct sample {
     char cores[64];
 } sample;
 
-/* Opens the job by the options, on top of `config`; false after a message about the options. A planning job has a training's settings. */
-bool sample_open(sample *s, const yk__cli *cli, const yk_config *config);
+/* Opens the job by the options, on top of `config`; false after a message about the options. as_train: with a training's settings. */
+bool sample_open(sample *s, const yk__cli *cli, bool as_train, const yk_config *config);
 /* Model, optimizer and data; failures stay in the job. */
 void sample_make(sample *s);
 /* Forward, backward and yk_step, without waiting. */

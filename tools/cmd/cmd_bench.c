@@ -62,7 +62,7 @@ static bool open_job(bench *b, const yk__cli *cli, uint32_t accumulate)
 {
     bool bad = false;
     b->n_step = (uint64_t)yk__cli_int(cli, "iterations", 1, 1 << 20, &bad);
-    return !bad && sample_open(&b->sample, cli, &(yk_config){.accumulate = accumulate});
+    return !bad && sample_open(&b->sample, cli, false, &(yk_config){.accumulate = accumulate});
 }
 
 static void set_up(bench *b)

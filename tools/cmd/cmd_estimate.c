@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "core/run/host_device.h"
-#include "tools/bench/sample.h"
+#include "tools/bench/sample_time.h"
 #include "tools/config/apply.h"
 #include "tools/config/config_shard.h"
 #include "tools/plan/table.h"
@@ -22,6 +22,7 @@ static const yk__cli_option options[] = {
     SHARD_OPTIONS,
     {"threads", "N", NULL, "the CPU's first N cores, instead of --devices", NULL},
     {"no-compile", NULL, NULL, "compile nothing, also for a device whose compiler alone knows a program's memory", NULL},
+    {"timed-seconds", "S", NULL, "run steps on the devices, too, for about S seconds, and print the time of one", NULL},
     TRAIN_REFUSED_OPTIONS,
     TRAIN_REFUSED("dtypes", "--precision names one format: run it once for each"),
 };
@@ -50,6 +51,9 @@ static const yk__cli_command command = {
             "a rank, beside shared memory. On disk: a rank's file with --offload state=nvme:DIR, whose folder need not exist here.\n"
             "With --data the vocabulary, the classes and the lengths of rows are the data's, and batches are read from them: of rows of\n"
             "text the first 256. Without, batches are random numbers of the model's sizes, as long as --seq-len or --max-length says.\n"
+            "\n"
+            "With --timed-seconds the ranks also train on the devices, with the memory of a run, and the report ends with the least\n"
+            "time of a step. Bytes are then those of training alone.\n"
             "\n"
             "An evaluation takes its working memory from the same block, and inputs and results of its own; a training without\n"
             "evaluation data has --eval-strategy no here, where --data does not say so. What a device's driver or the\n"
@@ -127,7 +131,7 @@ static void facts_print(const device_facts *f)
            f->served ? "true" : "false");
 }
 
-static void print_json(yk_job *job, const double *v, const device_facts *facts)
+static void print_json(yk_job *job, const double *v, const device_facts *facts, const timed *t)
 {
     static const char *const names[] = {"parameter_bytes", "gradient_bytes", "state_bytes", "activation_bytes",
                                         "scratch_bytes",   "input_bytes",    "peak_bytes", "host_bytes", "disk_bytes"};
@@ -143,7 +147,10 @@ static void print_json(yk_job *job, const double *v, const device_facts *facts)
         account_print_json(v + r * FIELDS + AT_ACCOUNT);
         printf("}");
     }
-    printf("], \"shared_bytes\": %.0f}\n", v[SIZES - 1]);
+    printf("], \"shared_bytes\": %.0f", v[SIZES - 1]);
+    if (t->steps > 0)
+        printf(", \"step_s\": %.6g, \"processor_s\": %.6g, \"timed_steps\": %.0f", t->seconds, t->processor, t->steps);
+    printf("}\n");
 }
 
 /* Rows of the ranks' accounts; none if no rank has one. */
@@ -179,7 +186,7 @@ static double column_sum(const yk_job *job, const double *v, int i)
     return sum;
 }
 
-static void print_table(yk_job *job, const double *v)
+static void print_table(yk_job *job, const double *v, const timed *t)
 {
     static const char *const names[] = {"parameters", "gradients", "optimizer, state", "activations",
                                         "working memory", "inputs, results", "peak", "on the host", "on disk"};
@@ -198,9 +205,11 @@ static void print_table(yk_job *job, const double *v)
     if (yk_world_size(job) > 1)
         printf("%-18s %14s\n", "shared by all", table_bytes_text(v[SIZES - 1], text, sizeof text));
     accounts_print(job, v);
+    if (t->steps > 0)
+        printf("%-18s %14.3f\n", "least step, ms", 1e3 * t->seconds);
 }
 
-static void estimate_report(sample *s)
+static void estimate_report(sample *s, const timed *t)
 {
     const uint32_t world = yk_world_size(s->job);
     double *v = calloc((size_t)world * FIELDS, sizeof *v);
@@ -221,9 +230,9 @@ static void estimate_report(sample *s)
     rank_fields(s->job, v + (size_t)yk_rank(s->job) * FIELDS);
     yk_all_reduce_sum(s->job, v, world * FIELDS);
     if (yk_ok(s->job) && yk_is_main(s->job) && yk__cli_on(s->cli, "json"))
-        print_json(s->job, v, facts);
+        print_json(s->job, v, facts, t);
     else if (yk_ok(s->job) && yk_is_main(s->job))
-        print_table(s->job, v);
+        print_table(s->job, v, t);
     free(v);
     free(facts);
 }
@@ -244,25 +253,29 @@ static int estimate_run(const yk__cli *cli)
 {
     bool bad = false;
     const int64_t asked = yk__cli_int(cli, "gradient-accumulation-steps", 1, 1 << 20, &bad);
-    const uint32_t micros = asked < 6 ? (uint32_t)asked : 6; /* later ones take no more */
+    const double seconds = yk__cli_real(cli, "timed-seconds", 0, 1e6, &bad);
+    const uint32_t micros = asked < 6 || seconds > 0 ? (uint32_t)asked : 6; /* later ones take no more */
     const int rule = yk__cli_word(cli, "average", average_rules, 3, &bad);
     yk_config c = {.accumulate = micros,
                    .average = (yk_average)(rule < 0 ? 0 : rule),
                    .local_sgd_steps = (uint32_t)yk__cli_int(cli, "local-sgd-steps", 0, 1 << 30, &bad),
-                   .plan_only = true};
+                   .plan_only = !(seconds > 0)};
+    timed t = {0};
     sample s;
     shard_read(cli, &c, &bad);
-    if (bad || !sample_open(&s, cli, &c))
+    if (bad || !sample_open(&s, cli, true, &c))
         return YK_EXIT_USAGE;
     if (!yk__cli_on(cli, "no-compile") && yk_ok(s.job))
         yk__device_plan_compiles(s.job->device);
     sample_make(&s);
-    for (uint64_t i = 0, n = yk_ok(s.job) ? batches_to_plan(&s, micros) : 0; i < n && yk_ok(s.job); i++)
+    if (yk_ok(s.job) && seconds > 0)
+        t = timed_steps(&s, micros, seconds);
+    for (uint64_t i = 0, n = yk_ok(s.job) && c.plan_only ? batches_to_plan(&s, micros) : 0; i < n && yk_ok(s.job); i++)
         sample_micro(&s);
-    if (yk_ok(s.job) && s.eval_batch)
+    if (yk_ok(s.job) && c.plan_only && s.eval_batch)
         sample_evaluate(&s);
     if (yk_ok(s.job))
-        estimate_report(&s);
+        estimate_report(&s, &t);
     sample_free(&s);
     return yk_close(s.job);
 }

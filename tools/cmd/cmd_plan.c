@@ -19,6 +19,7 @@ static const yk__cli_option options[] = {
     SHARD_OPTIONS,
     {"objective", "time|memory", "time", "the candidate of least time that fits, or of least memory", NULL},
     {"disk", "DIR", NULL, "a folder on a disk: --offload state=nvme:DIR where a candidate does not fit", NULL},
+    {"measure-seconds", "S", "15", "time to run steps of the candidates in, on devices that are here; 0: none run", NULL},
     {"measure", NULL, NULL, "measure the devices again, though their times are in the cache folder", NULL},
     TRAIN_REFUSED_OPTIONS,
 };
@@ -39,10 +40,12 @@ static const yk__cli_command command = {
             "beside state=host. If none fits then, the exit code is 1.\n"
             "The last line has the options of the first candidate and the given ones, for yoke train. A shell takes it as it stands.\n"
             "\n"
-            "Times come from short measurements of the devices, alone and together, which take seconds. The cache folder keeps them\n"
-            "under the devices' names. A disk is measured in half a second, each time. With --device-file the devices are those of a\n"
-            "file that yoke info --describe wrote, here or on another machine. \"count\" there makes several ranks of one device; memory\n"
-            "is then planned for two ranks that exchange messages, with slices of the described ranks' size.\n"
+            "Times come from steps of the candidates, which run here for --measure-seconds, on random rows or those of --data. Steps of\n"
+            "few rows scale the times of candidates that take longer. Which candidates come first, and the times without such steps,\n"
+            "follow from small models on the devices, alone and together. The cache folder keeps these under the devices' names. A disk\n"
+            "is measured in half a second, each time. With --device-file the devices are those of a file that yoke info --describe\n"
+            "wrote, here or on another machine. \"count\" there makes several ranks of one device; memory is then planned for two ranks\n"
+            "that exchange messages, with slices of the described ranks' size.\n"
             "\n"
             "yoke train --plan auto does the same before it starts, takes the first candidate, and logs the predicted time beside the\n"
             "measured one.",

@@ -24,17 +24,19 @@
 #include "tools/plan/child.h"
 #include "tools/plan/describe.h"
 #include "tools/plan/disk_probe.h"
+#include "tools/plan/step_times.h"
 #include "tools/train/train.h"
 
 enum { MOST_ARGS = 2 * YK_CLI_OPTIONS + 24, HALVINGS = 3 };
+#define STEPS_SECONDS 15 /* of yoke train --plan auto */
 
 static const char *const stage_words[] = {"state", "gradients", "params"};
 enum { STAGES = sizeof stage_words / sizeof stage_words[0] };
 
 /* Options that the candidates set, that name the devices, or that are the plan's own. */
 static const char own_options[] = "config-file|deepspeed|fsdp|fsdp-config|sharded-ddp|parallelism-config|accelerator-config|dry-run|plan|"
-                                  "device-file|json|objective|measure|memory-limit|shard|gradient-checkpointing|global-batch|"
-                                  "per-device-train-batch-size|gradient-accumulation-steps|devices|output-dir|disk";
+                                  "device-file|json|objective|measure|measure-seconds|memory-limit|shard|gradient-checkpointing|"
+                                  "global-batch|per-device-train-batch-size|gradient-accumulation-steps|devices|output-dir|disk";
 static const char on_host[] = "state=host";
 static const char *const away[] = {"activations=host", "state=host,activations=host"};
 
@@ -130,10 +132,11 @@ static const char *candidate_shard(const search *s, const candidate *c)
     return yk__cli_typed(s->cli, "shard") ? yk__cli_text(s->cli, "shard") : c->shard;
 }
 
-static json_t *candidate_run(const search *s, const candidate *c, yk_error *err)
+/* timed: seconds to run steps for; 0: it is planned alone. */
+static json_t *candidate_run(const search *s, const candidate *c, double timed, yk_error *err)
 {
     static char names[YK_CLI_OPTIONS][48];
-    char *argv[MOST_ARGS], batch[24], micros[24];
+    char *argv[MOST_ARGS], batch[24], micros[24], text[24];
     const uint64_t ranks = s->devices.ranks, planned = ranks > 1 ? 2 : 1;
     const uint64_t rows = s->described ? (c->batch + ranks - 1) / ranks * planned : c->batch;
     int n = 0;
@@ -151,6 +154,11 @@ static json_t *candidate_run(const search *s, const candidate *c, yk_error *err)
     if (c->offload) {
         argv[n++] = child_word("--offload");
         argv[n++] = child_word(c->offload);
+    }
+    if (timed > 0) {
+        snprintf(text, sizeof text, "%.3f", timed);
+        argv[n++] = child_word("--timed-seconds");
+        argv[n++] = text;
     }
     argv[n] = NULL;
     return describe_run(argv, err);
@@ -273,7 +281,7 @@ static json_t *unlimited_run(const search *s, const candidate *c, yk_error *err)
 {
     char *limit;
     child_set("YOKE_MEMORY_LIMIT", NULL, &limit);
-    json_t *o = candidate_run(s, c, err);
+    json_t *o = candidate_run(s, c, 0, err);
     child_restore("YOKE_MEMORY_LIMIT", &limit);
     return o;
 }
@@ -284,7 +292,7 @@ static json_t *limited_run(const search *s, candidate *c, yk_error *err)
 {
     if (s->described)
         return unlimited_run(s, c, err);
-    json_t *o = candidate_run(s, c, err);
+    json_t *o = candidate_run(s, c, 0, err);
     if (o || !getenv("YOKE_MEMORY_LIMIT"))
         return o;
     c->refusal = yk__strdup(err->text);
@@ -292,7 +300,7 @@ static json_t *limited_run(const search *s, candidate *c, yk_error *err)
     return unlimited_run(s, c, err);
 }
 
-static bool candidate_plan(search *s, candidate *c, yk_error *err)
+static bool candidate_plan(const search *s, candidate *c, yk_error *err)
 {
     json_t *o;
     c->rank = calloc(s->devices.n, sizeof *c->rank);
@@ -314,6 +322,26 @@ static void candidate_free(candidate *c)
     free(c->rank);
     free(c->work);
     yk__free(c->refusal);
+}
+
+bool search_plan(const search *s, candidate *c)
+{
+    yk_error err = YK_ERROR_INIT;
+    return candidate_plan(s, c, &err);
+}
+
+void search_drop(candidate *c)
+{
+    candidate_free(c);
+}
+
+double search_timed(const search *s, const candidate *c, double seconds)
+{
+    yk_error err = YK_ERROR_INIT;
+    json_t *o = candidate_run(s, c, seconds, &err);
+    const double least = json_number_value(json_object_get(o, "step_s"));
+    json_decref(o);
+    return isfinite(least) ? least : 0;
 }
 
 static bool stage_same(const candidate *a, const candidate *b)
@@ -497,6 +525,8 @@ bool search_run(search *s, const yk__cli *cli, bool by_memory, char *program, in
         return false;
     const uint64_t batch = batch_of(s, &bad);
     const uint64_t micros = (uint64_t)yk__cli_int(cli, "gradient-accumulation-steps", 1, 1 << 20, &bad);
+    const bool asks = yk__cli_text(cli, "measure-seconds") != NULL;
+    const double seconds = asks ? yk__cli_real(cli, "measure-seconds", 0, 1e6, &bad) : STEPS_SECONDS;
     if (bad || !batch_enough(s, batch))
         return false;
     child_set("YOKE_TRANSPORT", s->described ? "local" : getenv("YOKE_TRANSPORT"), &transport); /* local: ranks with memory of their own */
@@ -512,6 +542,8 @@ bool search_run(search *s, const yk__cli *cli, bool by_memory, char *program, in
         yk__cli_usage(cli->command, "%s", err.text);
         return false;
     }
+    if (!s->described && seconds > 0)
+        steps_measure(s, seconds);
     orders_by_memory = s->by_memory;
     qsort(s->list, s->n, sizeof s->list[0], candidate_compare);
     return true;

@@ -12,12 +12,17 @@
 #include "tools/cli.h"
 #include "tools/plan/cost.h"
 
+/* Where a predicted time comes from: times of small models, its own steps, or these times by factors that other steps gave. */
+typedef enum candidate_times { TIMES_MODEL, TIMES_MEASURED, TIMES_SCALED } candidate_times;
+
 typedef struct candidate {
     const char *shard;
     const char *offload;  /* --offload, by the plan: a word of the search; NULL: none */
     bool recomputes;      /* --gradient-checkpointing */
     uint64_t batch, micros; /* rows of a micro batch over all ranks; micro batches */
     double seconds;       /* predicted, of a step */
+    candidate_times times;
+    double factor_fixed, factor_rows; /* by which measured steps corrected the parts of a step that rows do not change, and the rest */
     double wire;          /* bytes that a rank sends in a step */
     double largest, shared, all; /* bytes: the fullest rank, host memory of all ranks, sum */
     double host;          /* bytes of host memory that offload takes, all ranks */
@@ -50,6 +55,12 @@ typedef struct search {
 /* Finds the devices (of --device-file, or measured), then plans and sorts all candidates. False after a message; *code: the exit code. */
 bool search_run(search *s, const yk__cli *cli, bool by_memory, char *program, int *code);
 void search_free(search *s);
+/* Plans bytes and time of a candidate with the first six members; false where the planner refuses it. search_drop frees it. */
+bool search_plan(const search *s, candidate *c);
+void search_drop(candidate *c);
+/* Runs steps of a candidate for about so many seconds; returns the least step's seconds, 0 if they failed. */
+double search_timed(const search *s, const candidate *c, double seconds);
+
 enum { FOLDER_MOST = 2048, OPTIONS_MOST = FOLDER_MOST + 320 }; /* bytes of a state's folder, and of the options in text with it */
 /* The options of a candidate behind the user's own ones, in text. */
 void search_options(const search *s, const candidate *c, char *text, size_t size);

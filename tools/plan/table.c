@@ -129,6 +129,7 @@ static void print_json_candidate(const search *s, const candidate *c)
         printf("null");
     printf(", \"gradient_checkpointing\": %s, \"global_batch\": %llu, ", c->recomputes ? "true" : "false", (unsigned long long)c->batch);
     printf("\"gradient_accumulation_steps\": %llu, ", (unsigned long long)c->micros);
+    printf("\"times\": \"%s\", ", c->times == TIMES_MODEL ? "model" : c->times == TIMES_MEASURED ? "measured" : "scaled");
     printf("\"fits\": %s, \"step_s\": %s, \"rank_bytes\": %.0f, \"shared_bytes\": %.0f, \"host_bytes\": %.0f, ",
            c->fits ? "true" : "false", yk__number_text(c->seconds, 6).text, c->largest, c->shared, c->host);
     printf("\"wire_bytes\": %.0f, \"disk_step_bytes\": %.0f, ", c->wire, c->disk);
