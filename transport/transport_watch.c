@@ -66,7 +66,7 @@ yk__line_state yk__line_look(yk__line *line, int64_t step_ms, int64_t silent_ms)
         snprintf(line->why, sizeof line->why, "nothing has come over it for %.1f s", (double)line->silent_ms * 1e-3);
         return YK__LINE_LOST;
     }
-    return line->quiet_ms >= YK__WATCH_BEAT_MS ? YK__LINE_QUIET : YK__LINE_GOOD;
+    return line->quiet_ms >= (line->thread.number ? YK__WATCH_NEAR_BEAT_MS : YK__WATCH_BEAT_MS) ? YK__LINE_QUIET : YK__LINE_GOOD;
 }
 
 void yk__line_end(yk__line *line, const char *why)

@@ -24,6 +24,7 @@
 enum {
     YK__WATCH_STEP_MS = 250,    /* between two checks */
     YK__WATCH_BEAT_MS = 750,    /* silence of this end after which a line carries a beat */
+    YK__WATCH_NEAR_BEAT_MS = 1500, /* the same of a line within a host: 64 ranks have 8000 lines */
     YK__WATCH_SILENT_MS = 4000, /* silence of the other end after which a line is lost */
     YK__WATCH_ASLEEP_MS = 500,  /* a silent peer's thread is looked at for this long: a good one sleeps for YK__WATCH_STEP_MS */
     YK__WATCH_ENDED_MS = 2000,  /* age of an ended line at which it is lost, if the job goes on */

@@ -70,7 +70,7 @@ yk_status yk__coll_new(const yk__coll_config *config, yk__coll **out, yk_error *
     coll->wire = config->wire;
     coll->narrow_params = config->narrow_params;
     coll->columns_from = config->columns_from ? config->columns_from : UINT64_MAX;
-    coll->rounds_below = config->rounds_below;
+    coll->rounds_below = coll->slices_below = config->rounds_below;
     coll->size = coll->control ? yk__control_size(coll->control) : 1;
     coll->rank = coll->control ? yk__control_rank(coll->control) : 0;
     if ((coll->control && connect_ranks(coll, config, err)) || yk__comm_make(coll, &comm, err) /* the world, then */ ||

@@ -85,6 +85,7 @@ struct yk__coll {
     yk__wire wire;
     bool narrow_params;
     uint64_t columns_from; /* least bytes of an all-reduce over messages by columns: tune.h */
+    uint64_t slices_below; /* parts of fewer bytes of a reduce-scatter go in rounds, too */
     uint64_t rounds_below; /* small data of fewer bytes goes in rounds with the records (msg_rounds.h); 0 for never */
     uint32_t rank, size;
     yk__comm *comm; /* list of all; the world and the members come first */

@@ -13,6 +13,7 @@
  */
 #include "core/coll/tune.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "core/base/clock.h"
@@ -25,7 +26,7 @@
 enum { CALLS = 5, FEW = 16, MANY = 16384 }; /* numbers of f32; with many ranks MANY would take too long on a slow line */
 
 typedef struct plan {
-    uint64_t columns_from, rounds_below;
+    uint64_t columns_from, rounds_below, slices_below;
 } plan;
 
 uint64_t yk__plan_crossing(yk__plan_line one, yk__plan_line two)
@@ -42,6 +43,12 @@ yk__plan_line yk__plan_by_columns(yk__plan_line direct, uint32_t ranks)
 uint64_t yk__plan_rounds(yk__plan_line direct, yk__plan_line rounds)
 {
     return rounds.ns < direct.ns ? yk__plan_crossing(rounds, direct) : 0;
+}
+
+yk__plan_line yk__plan_parts(yk__plan_line rounds, uint32_t ranks)
+{
+    const double times = log2(ranks) / 2.0;
+    return (yk__plan_line){rounds.ns, rounds.slope_ns > 0.0 ? rounds.slope_ns * times : rounds.slope_ns};
 }
 
 static int compare_times(const void *a, const void *b)
@@ -94,6 +101,7 @@ static yk_status measure_plan(yk__coll *coll, plan *own, yk_error *err)
     if (measure_line(coll, &rounds, err))
         return err->status;
     own->rounds_below = yk__plan_rounds(direct, rounds);
+    own->slices_below = yk__plan_rounds(direct, yk__plan_parts(rounds, coll->size));
     from = yk__plan_crossing(rounds, columns);
     if (own->columns_from < own->rounds_below)
         own->columns_from = from < own->rounds_below ? from : own->rounds_below;
@@ -118,7 +126,7 @@ static yk_status compare_plans(yk__coll *coll, const plan *own, yk_error *err)
 
 yk_status yk__plan_make(yk__coll *coll, yk_error *err)
 {
-    plan own = {UINT64_MAX, 0};
+    plan own = {UINT64_MAX, 0, 0};
     const yk__coll_desc d = {.kind = YK__COLL_BROADCAST, .dtype = YK_U8, .out = &own, .count = sizeof own};
     if (!coll->plane || coll->size < 3)
         return YK_OK;
@@ -126,5 +134,6 @@ yk_status yk__plan_make(yk__coll *coll, yk_error *err)
         return err->status;
     coll->columns_from = own.columns_from;
     coll->rounds_below = own.rounds_below;
+    coll->slices_below = own.slices_below;
     return YK_OK;
 }

@@ -23,6 +23,8 @@ uint64_t yk__plan_crossing(yk__plan_line one, yk__plan_line two);
 yk__plan_line yk__plan_by_columns(yk__plan_line direct, uint32_t ranks);
 /* Records with fewer bytes go in rounds (msg_rounds.h); 0 for never. */
 uint64_t yk__plan_rounds(yk__plan_line direct, yk__plan_line rounds);
+/* The line of a reduce-scatter in rounds, from that of small data: a part is on its way log2(ranks) / 2 times as often. */
+yk__plan_line yk__plan_parts(yk__plan_line rounds, uint32_t ranks);
 /* Called by all ranks, with no request in progress. No-op if at most two ranks talk by messages. */
 yk_status yk__plan_make(yk__coll *coll, yk_error *err);
 

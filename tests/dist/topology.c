@@ -278,9 +278,9 @@ static int run_turns(yk__comm *comm, vector *v, yk_error *err)
             return 1;
     if (sum_sent(&end, err))
         return 1;
-    const double sent = end - begin - idle - 4 * TURNS * records;
-    const double want = (double)(expected_bytes(comm, &v[0].parts) + expected_bytes(comm, &v[1].parts)) * TURNS;
-    return sent == want ? 0 : yk__fail(err, YK_E_INTERNAL, "%.0f bytes between hosts, expected %.0f", sent, want);
+    const double more = end - begin - idle - 4 * TURNS * records - TURNS * (double)(expected_bytes(comm, &v[0].parts) +
+                                                                                    expected_bytes(comm, &v[1].parts));
+    return !more || (more > 0 && coll->rounds_below && comm->hosts.count == comm->size) ? 0 : fail_wrong(err, "surplus", (uint32_t)more);
 }
 
 static int run_broadcast(yk__comm *comm, uint32_t root, yk_error *err)
@@ -586,8 +586,8 @@ static int run_training(uint32_t factors)
 static const struct {
     const char *hosts, *what;
 } runs[] = {{"aabb", "rank-fp32"}, {"abab", "rank-fp32-threaded"}, {"abbbc", "rank-bf16"}, {"aabb", "run-fp32-threaded"},
-            {"abbbc", "run-fp32"}, {"aabba", "run-bf16"}, {"abc", "run-bf16-threaded"},
-            {"abbbc", "rank-int8"}, {"aabba", "run-int8-threaded"}, {"abbbc", "run-bf16-narrow"}};
+            {"abbbc", "run-fp32"}, {"aabba", "run-bf16"}, {"abc", "run-bf16-threaded"}, {"abbbc", "rank-int8"},
+            {"aabba", "run-int8-threaded"}, {"abbbc", "run-bf16-narrow"}, {"abcde", "rank-int8-narrow-threaded"}};
 
 START_TEST(each_host_gets_bytes_once)
 {

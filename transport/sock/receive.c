@@ -202,8 +202,8 @@ static yk_status take_parts(yk_tr *t, yk__sock_stream *stream, yk_tr_error *erro
 
 /* ---- From the socket ----------------------------------------------------------------------------------------------- */
 
-/* Reads a segment's payload to its place, and the bytes behind it into the buffer. */
-static ssize_t read_parts(yk__sock_stream *stream)
+/* Reads a segment's payload to its place, and the bytes behind it into the buffer; full: they had room for no more. */
+static ssize_t read_parts(yk__sock_stream *stream, bool *full)
 {
     yk__sock_input *in = &stream->in;
     const bool direct = in->state == YK__SOCK_AT_SEGMENT && in->op;
@@ -216,6 +216,7 @@ static ssize_t read_parts(yk__sock_stream *stream)
         n = recvmsg(stream->fd, &m, 0);
     while (n < 0 && errno == EINTR);
     if (n > 0) {
+        *full = (size_t)n == part[1].iov_len + (direct ? left : 0);
         stream->line.heard += (uint64_t)n;
         const size_t placed = (size_t)n < left ? (size_t)n : left;
         if (placed)
@@ -228,8 +229,9 @@ static ssize_t read_parts(yk__sock_stream *stream)
 yk_status yk__sock_read(yk_tr *t, yk__sock_stream *stream, yk_tr_error *error)
 {
     yk_status s = YK_OK;
-    for (int i = 0; i < ROUNDS && !s && stream->fd >= 0; i++) {
-        const ssize_t n = read_parts(stream);
+    bool full = true; /* else the socket is empty, or epoll reports it again */
+    for (int i = 0; i < ROUNDS && !s && full && stream->fd >= 0; i++) {
+        const ssize_t n = read_parts(stream, &full);
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             break;
         if (n <= 0)

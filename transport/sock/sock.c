@@ -26,7 +26,7 @@
 enum {
     READY = 32,     /* streams that one epoll call reports */
     SLICE_MS = 20,  /* slice of a sleep, as another thread may have consumed the bell's ring */
-    SPIN_US = 20,   /* spinning before a sleep */
+    SPIN_US = 20,   /* yk_tr.spin_us with a processor for each rank */
     LINGER_MS = 1000, /* time limit of close, for sent bytes */
     LOSSY_TIMES = 8  /* factor on the silence limit of a stream that loses packets */
 };
@@ -116,7 +116,7 @@ static yk_status sock_progress(yk_tr *t, int timeout_ms, uint64_t *events, yk_tr
         spent_us = (yk__clock_ns() - begin) / 1000;
         if (s || done != *events || spent_us >= timeout_ms * 1000ll)
             break;
-        sleep_ms = spent_us < SPIN_US ? 0 : (int)((timeout_ms * 1000ll - spent_us + 999) / 1000);
+        sleep_ms = spent_us < t->spin_us ? 0 : (int)((timeout_ms * 1000ll - spent_us + 999) / 1000);
         sleep_ms = sleep_ms < SLICE_MS ? sleep_ms : SLICE_MS;
     }
     sleepers_add(t, -1);
@@ -311,6 +311,14 @@ static yk_status poll_new(yk_tr *t, yk_tr_error *error)
     return YK_OK;
 }
 
+static int64_t spin_time(const yk_tr *t)
+{
+    long ranks = 0;
+    for (uint32_t r = 0; r < t->base.ranks; r++)
+        ranks += t->base.host[r] == t->base.host[t->base.rank];
+    return ranks > sysconf(_SC_NPROCESSORS_ONLN) ? 0 : SPIN_US;
+}
+
 /* ---- Operations --------------------------------------------------------------------------------------------------- */
 
 static bool sock_reaches(const yk_tr *t, uint32_t peer)
@@ -362,6 +370,7 @@ static yk_status sock_open(const yk_tr_config *c, yk_tr **out, yk_tr_error *erro
     if (s)
         return s;
     t->streams = (uint32_t)yk__option_number(YK__OPTION_SOCK_STREAMS);
+    t->spin_us = spin_time(t);
     t->poll = t->bell = -1;
     s = peers_new(t, error);
     if (!s)

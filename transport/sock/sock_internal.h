@@ -86,6 +86,7 @@ struct yk_tr {
     yk__sock_peer *peer; /* [ranks] */
     int poll, bell;      /* epoll; an eventfd that wakes threads sleeping in epoll */
     uint32_t sleepers;
+    int64_t spin_us; /* spinning before a sleep; 0 if this host has more ranks than processors, as another rank needs this one's */
     yk_status failed; /* a stream is damaged: every call fails with why */
     yk_tr_error why;
 };

@@ -16,6 +16,7 @@
 #include "core/coll/call.h"
 #include "core/coll/messages/msg_columns.h"
 #include "core/coll/messages/msg_feed.h"
+#include "core/coll/messages/msg_gather.h"
 #include "core/coll/messages/msg_kinds.h"
 #include "core/coll/messages/msg_pull.h"
 #include "core/coll/messages/msg_reduce.h"
@@ -130,6 +131,8 @@ static void write_record(const yk__request *request)
     const uint64_t size = yk_dtype_bytes(d->dtype), bytes = d->count * size;
     uint8_t *to = request->msg->record + sizeof request->call;
     memcpy(request->msg->record, &request->call, sizeof request->call);
+    if (request->msg->slice_bytes && d->kind == YK__COLL_ALL_GATHERV)
+        yk__msg_gather_pack(request, to);
     if (!carries_part(request) || !bytes)
         return;
     if (d->kind != YK__COLL_ALL_REDUCE)
@@ -147,6 +150,8 @@ static void msg_free(yk__msg *m)
     yk__msg_columns_free(m->columns);
     yk__msg_sum_free(m->sum);
     yk__free(m->narrow);
+    yk__free(m->packet);
+    yk__free(m->slice);
     yk__free(m->record);
     yk__free(m);
 }
@@ -176,11 +181,14 @@ static void list_peers(const yk__request *request)
 static yk_status msg_new(yk__request *request, yk_error *err)
 {
     const yk__comm *comm = request->comm;
-    const uint64_t part = carries_part(request) ? yk__call_bytes(&request->call) : 0;
+    uint64_t part = carries_part(request) ? yk__call_bytes(&request->call) : 0;
     yk__msg *m = request->msg = yk__calloc(1, sizeof *m);
     if (!m)
         return yk__fail_mem(err, sizeof *m, "a collective");
     m->peers = comm->joined ? comm->size - 1 : 1;
+    m->slice_bytes = yk__msg_rounds_slice(request);
+    if (request->desc.kind == YK__COLL_ALL_GATHERV)
+        part = m->slice_bytes;
     m->record_bytes = sizeof request->call + (comm->joined ? part : yk__msg_result_bytes(request));
     m->peer = yk__calloc(comm->size, sizeof *m->peer);
     m->record = yk__calloc(m->peers + 1, m->record_bytes);

@@ -134,10 +134,39 @@ static void unpack_slices(const yk__request *request, uint64_t chunk)
     }
 }
 
+void yk__msg_gather_pack(const yk__request *request, uint8_t *to)
+{
+    const yk__coll_desc *d = &request->desc;
+    const yk_tr_range own = yk__msg_buffer_range(d, d->parts->begin[own_rank(request)], yk__msg_slice(request, own_rank(request)));
+    if (d->narrow)
+        yk__f32_to_bf16s(own.data, own.bytes / sizeof(float), (uint16_t *)(void *)to);
+    else
+        memcpy(to, own.data, own.bytes);
+}
+
+/* Copies the slices that came with the records to their place. */
+static void unpack_records(const yk__request *request)
+{
+    const yk__coll_desc *d = &request->desc;
+    for (uint32_t i = 0; i < request->msg->peers; i++) {
+        const uint32_t owner = request->msg->peer[i];
+        const yk_tr_range to = yk__msg_buffer_range(d, d->parts->begin[owner], yk__msg_slice(request, owner));
+        const uint8_t *from = yk__msg_peer_record(request, i) + sizeof request->call;
+        if (d->narrow)
+            yk__array_to_f32(YK_BF16, from, to.bytes / sizeof(float), to.data);
+        else
+            memcpy(to.data, from, to.bytes);
+    }
+}
+
 void yk__msg_gather_finish(yk__request *request, const yk__msg_piece *piece)
 {
     const yk__coll_desc *d = &request->desc;
     uint64_t chunk;
+    if (request->msg->slice_bytes) {
+        unpack_records(request);
+        return;
+    }
     if (request->msg->narrow && piece->number + request->msg->lag < request->msg->pieces)
         unpack_slices(request, piece->number);
     if (piece->number < request->msg->lag || !has_local_peers(request))

@@ -5,6 +5,7 @@
 
 #include "core/coll/messages/msg_piece.h"
 
+void yk__msg_gather_pack(const yk__request *request, uint8_t *to); /* writes the own slice, with slices in rounds */
 yk_status yk__msg_gather_new(yk__request *request, yk_error *err); /* sets the request's lag, and makes its buffers */
 yk_status yk__msg_gather_post(yk__request *request, yk__msg_piece *piece, yk_error *err);
 void yk__msg_gather_finish(yk__request *request, const yk__msg_piece *piece);

@@ -7,6 +7,7 @@
  *   all-reduce by columns             three: record and shares of columns, nothing, results (msg_columns.c)
  *   broadcast, all-gatherv            the first with records; chunks to each host, and within it (msg_gather.c)
  *   reduce-scatter                    the first with records; a chunk of every slice to its owner (msg_reduce.c)
+ *   the last two with short slices    one piece, in rounds
  */
 #include "core/coll/messages/msg_kinds.h"
 
@@ -34,7 +35,7 @@ yk_status yk__msg_plan_pieces(yk__request *request, yk_error *err)
 {
     yk__msg *m = request->msg;
     uint64_t numbers = 0;
-    m->chunk = chunk_of(request);
+    m->chunk = m->slice_bytes ? yk__msg_longest_slice(request) : chunk_of(request);
     if (request->desc.kind == YK__COLL_REDUCE_SCATTER || request->desc.kind == YK__COLL_ALL_GATHERV)
         numbers = yk__msg_longest_slice(request);
     if (request->desc.kind == YK__COLL_BROADCAST)
@@ -43,7 +44,7 @@ yk_status yk__msg_plan_pieces(yk__request *request, yk_error *err)
         return err->status;
     if (yk__msg_columns_fit(request) && yk__msg_columns_new(request, err))
         return err->status;
-    if (request->desc.kind == YK__COLL_ALL_GATHERV && yk__msg_gather_new(request, err))
+    if (request->desc.kind == YK__COLL_ALL_GATHERV && !m->slice_bytes && yk__msg_gather_new(request, err))
         return err->status;
     if (request->desc.kind == YK__COLL_BROADCAST)
         m->lag = yk__msg_broadcast_lag(request);
@@ -79,9 +80,9 @@ yk_status yk__msg_post_piece(yk__request *request, yk__msg_piece *piece, yk_erro
     case YK__COLL_BROADCAST:
         return yk__msg_broadcast_post(request, piece, err);
     case YK__COLL_ALL_GATHERV:
-        return yk__msg_gather_post(request, piece, err);
+        return request->msg->slice_bytes ? YK_OK : yk__msg_gather_post(request, piece, err);
     case YK__COLL_REDUCE_SCATTER:
-        return yk__msg_sum_post(request, piece, err);
+        return request->msg->slice_bytes ? YK_OK : yk__msg_sum_post(request, piece, err);
     default:
         return YK_OK;
     }

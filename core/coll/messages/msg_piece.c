@@ -12,6 +12,7 @@
 
 #include "core/base/mem.h"
 #include "core/coll/call.h"
+#include "core/coll/messages/msg_rounds.h"
 
 /* ---- Records ------------------------------------------------------------------------------------------------------ */
 
@@ -124,6 +125,8 @@ static yk_status note_length(yk__request *request, const yk__msg_piece *piece, u
         return yk__msg_fail_odd(request, err);
     if (piece != &m->round)
         return YK_OK;
+    if (got >= sizeof request->call)
+        yk__msg_rounds_unpack(m, sizeof request->call);
     if (got >= sizeof request->call && got < piece->bytes[i] && check_record(request, member < m->own ? member : member - 1, err))
         return err->status;
     return fail_length(request, &m->odd, err);

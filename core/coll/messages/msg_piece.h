@@ -55,6 +55,10 @@ typedef struct yk__msg {
     uint32_t peers, own; /* number of peers; this rank's index among the members */
     uint32_t have; /* complete records, own included, if rounds bring them (msg_rounds.h); else peers + 1 from the start */
     yk__msg_piece round; /* n is 0 if no round is in progress */
+    uint64_t slice_bytes; /* bytes of each slice that goes in rounds with the records; 0 if slices go directly */
+    uint8_t *slice;       /* [peers + 1][slice_bytes], reduce-scatter in rounds: first the part for the member so far before this one, at
+                           * the end the part from the member so far after it; else NULL */
+    uint8_t *packet;      /* with slice: what a round sends, then what it receives */
     yk__msg_odd odd;
     bool counted; /* included in the plane's `active` */
     yk_error err; /* error that the progress thread met */

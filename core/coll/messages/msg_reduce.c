@@ -57,61 +57,12 @@ static bool sends_to(const yk__request *request, uint32_t from, uint32_t owner)
            (!request->msg->sum->by_host || yk__comm_hosts_leader(hosts, hosts->of[from], owner) == from);
 }
 
-/* ---- Beginning ---------------------------------------------------------------------------------------------------- */
+/* ---- Outgoing parts ----------------------------------------------------------------------------------------------- */
 
 static bool sends_sums(const yk__request *request)
 {
     return request->msg->sum->by_host && local_size(request) > 1;
 }
-
-static void count_peers(const yk__request *request)
-{
-    yk__msg_sum *sum = request->msg->sum;
-    for (uint32_t i = 0; i < request->msg->peers; i++) {
-        sum->sources += sends_to(request, request->msg->peer[i], own_rank(request));
-        sum->targets += sends_to(request, own_rank(request), request->msg->peer[i]);
-    }
-}
-
-static uint64_t chunk_bytes(const yk__request *request, uint64_t numbers)
-{
-    return yk__wire_bytes(request->msg->sum->wire, numbers < request->msg->chunk ? numbers : request->msg->chunk);
-}
-
-yk_status yk__msg_sum_new(yk__request *request, yk_error *err)
-{
-    const yk__coll *coll = request->comm->coll;
-    yk__msg_sum *sum = request->msg->sum = yk__calloc(1, sizeof *sum);
-    uint64_t in, out;
-    if (!sum)
-        return yk__fail_mem(err, sizeof *sum, "a reduce-scatter");
-    sum->by_host = coll->by_host;
-    sum->wire = coll->wire;
-    count_peers(request);
-    sum->in_stride = chunk_bytes(request, yk__msg_slice(request, own_rank(request)));
-    sum->out_stride = chunk_bytes(request, yk__msg_longest_slice(request));
-    in = YK__MSG_WINDOW * sum->sources * sum->in_stride;
-    out = coll->wire != YK__WIRE_F32 || sends_sums(request) ? YK__MSG_WINDOW * sum->targets * sum->out_stride : 0;
-    sum->in = yk__malloc(in + 1);
-    sum->out = out ? yk__malloc(out) : NULL;
-    sum->block = yk__malloc((sum->sources + 1ull) * BLOCK * sizeof *sum->block);
-    if (!sum->in || (out && !sum->out) || !sum->block)
-        return yk__fail_mem(err, in + out, "a reduce-scatter");
-    request->msg->lag = sends_sums(request) && hosts_of(request)->count > 1 ? YK__MSG_WINDOW : 0;
-    return YK_OK;
-}
-
-void yk__msg_sum_free(yk__msg_sum *sum)
-{
-    if (!sum)
-        return;
-    yk__free(sum->block);
-    yk__free(sum->out);
-    yk__free(sum->in);
-    yk__free(sum);
-}
-
-/* ---- Outgoing parts ----------------------------------------------------------------------------------------------- */
 
 /* Lists the blocks of the members on this host, in the order of rank numbers. Returns their number. */
 static uint32_t list_local(const yk__request *request, const void **part)
@@ -146,6 +97,67 @@ static void pack_part(const yk__request *request, uint64_t begin, uint64_t n, ui
         yk__reduce_slice(part, parts, begin + at, k, sum->block, NULL);
         yk__wire_write(sum->wire, sum->block, k, residual_of(&request->desc, begin + at), to + yk__wire_bytes(sum->wire, at));
     }
+}
+
+/* Packs each other member's part of the sum, for rounds. */
+static void pack_slices(const yk__request *request)
+{
+    const yk__msg *m = request->msg;
+    for (uint32_t away = 1; away <= m->peers; away++) {
+        const uint32_t owner = request->comm->member[(m->own + m->peers + 1 - away) % (m->peers + 1)];
+        pack_part(request, request->desc.parts->begin[owner], yk__msg_slice(request, owner), m->slice + away * m->slice_bytes);
+    }
+}
+
+/* ---- Beginning ---------------------------------------------------------------------------------------------------- */
+
+static void count_peers(const yk__request *request)
+{
+    yk__msg_sum *sum = request->msg->sum;
+    for (uint32_t i = 0; i < request->msg->peers; i++) {
+        sum->sources += sends_to(request, request->msg->peer[i], own_rank(request));
+        sum->targets += sends_to(request, own_rank(request), request->msg->peer[i]);
+    }
+}
+
+static uint64_t chunk_bytes(const yk__request *request, uint64_t numbers)
+{
+    return yk__wire_bytes(request->msg->sum->wire, numbers < request->msg->chunk ? numbers : request->msg->chunk);
+}
+
+yk_status yk__msg_sum_new(yk__request *request, yk_error *err)
+{
+    const yk__coll *coll = request->comm->coll;
+    yk__msg_sum *sum = request->msg->sum = yk__calloc(1, sizeof *sum);
+    uint64_t in, out;
+    if (!sum)
+        return yk__fail_mem(err, sizeof *sum, "a reduce-scatter");
+    sum->by_host = coll->by_host;
+    sum->wire = coll->wire;
+    count_peers(request);
+    sum->in_stride = chunk_bytes(request, yk__msg_slice(request, own_rank(request)));
+    sum->out_stride = chunk_bytes(request, yk__msg_longest_slice(request));
+    in = YK__MSG_WINDOW * sum->sources * sum->in_stride;
+    out = !request->msg->slice && (coll->wire != YK__WIRE_F32 || sends_sums(request)) ? YK__MSG_WINDOW * sum->targets * sum->out_stride : 0;
+    sum->in = yk__malloc(in + 1);
+    sum->out = out ? yk__malloc(out) : NULL;
+    sum->block = yk__malloc((sum->sources + 1ull) * BLOCK * sizeof *sum->block);
+    if (!sum->in || (out && !sum->out) || !sum->block)
+        return yk__fail_mem(err, in + out, "a reduce-scatter");
+    request->msg->lag = sends_sums(request) && hosts_of(request)->count > 1 ? YK__MSG_WINDOW : 0;
+    if (request->msg->slice)
+        pack_slices(request);
+    return YK_OK;
+}
+
+void yk__msg_sum_free(yk__msg_sum *sum)
+{
+    if (!sum)
+        return;
+    yk__free(sum->block);
+    yk__free(sum->out);
+    yk__free(sum->in);
+    yk__free(sum);
 }
 
 static yk_status send_part(yk__request *request, yk__msg_piece *piece, uint64_t chunk, uint32_t target, uint32_t place, yk_error *err)
@@ -246,10 +258,22 @@ static uint32_t list_hosts(const yk__request *request, uint64_t chunk, uint64_t 
     return comm->hosts.count;
 }
 
+/* Copies the parts that came in rounds to those of their sources, which are in the order of rank numbers. */
+static void unpack_slices(const yk__request *request)
+{
+    const yk__msg *m = request->msg;
+    for (uint32_t i = 0; i < m->peers; i++) {
+        const uint32_t member = i < m->own ? i : i + 1, away = (member + m->peers + 1 - m->own) % (m->peers + 1);
+        memcpy(in_of(m->sum, 0, i), m->slice + away * m->slice_bytes, m->sum->in_stride);
+    }
+}
+
 void yk__msg_sum_finish(yk__request *request, const yk__msg_piece *piece)
 {
     const yk__coll_desc *d = &request->desc;
     uint64_t chunk, from, all;
+    if (request->msg->slice)
+        unpack_slices(request);
     if (piece->number < request->msg->lag)
         return;
     chunk = piece->number - request->msg->lag;
