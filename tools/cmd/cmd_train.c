@@ -404,9 +404,11 @@ static void print_report(const train_run *r, uint64_t hash, double seconds)
 {
     const unsigned long long first = r->first, steps = r->steps;
     print_metrics(r);
-    printf("%llu step%s", steps - first, steps - first == 1 ? "" : "s");
+    printf("%llu step%s", steps, steps == 1 ? "" : "s");
     if (first && first < steps)
-        printf(" (%llu to %llu)", first + 1, steps);
+        printf(" (%llu to %llu in this run)", first + 1, steps);
+    else if (first)
+        printf(" (none in this run)");
     printf(" in %.1f s", seconds);
     printf(steps > first ? "; training ran at %.0f samples/s\n" : "\n", run_speed(r));
     for (uint32_t i = 0; i < yk_world_size(r->job); i++)
