@@ -342,4 +342,45 @@ for c in fast + slow:
 P
 }
 ok "measured steps correct a plan's times" steps
+crowded() { # another program of the container has most of its memory: no step runs that would end that program
+    group=/sys/fs/cgroup/memory/yk$$
+    [ -d /sys/fs/cgroup/memory ] || group=/sys/fs/cgroup/yk$$
+    # shellcheck disable=SC2016
+    if ! mkdir "$group" 2>/dev/null || ! sh -c 'for file in memory.limit_in_bytes memory.max; do
+        [ ! -f "$0/$file" ] || { echo 600000000 >"$0/$file" && exit; }; done; exit 1' "$group" 2>/dev/null; then
+        rmdir "$group" 2>/dev/null
+        skip "memory of a container" "no group of memory (cgroup) can be made here"
+        return
+    fi
+    # shellcheck disable=SC2016
+    sh -c 'echo $$ >"$0/cgroup.procs" && exec python3 -c "$1"' "$group" 'import time
+memory = b"1" * 350000000
+print(1, flush=True)
+time.sleep(300)' >"$out/other" &
+    other=$!
+    until [ -s "$out/other" ]; do kill -0 $other && sleep 0.1 || break; done
+    ok "memory of a container" crowded_plan
+    ok "and the host's part of it" crowded_host
+    kill $other 2>/dev/null
+    wait $other 2>/dev/null
+    rmdir "$group"
+}
+crowded_plan() { # 19 million parameters take 306 MB, of 600 that another program has 350 of
+    # shellcheck disable=SC2016
+    sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$group" "$yoke" plan --model mlp --model-config hidden=4000+4000 --devices cpu:0! \
+        --global-batch 1 --gradient-accumulation-steps 1 --measure-seconds 2 --json >"$out/plan" 2>"$out/err" ||
+        { cat "$out/err"; return 1; }
+    cat "$out/plan" "$out/err"
+    kill -0 $other && ! grep -q '"times": "measured"' "$out/plan" && grep -q '"fits": true' "$out/plan"
+}
+crowded_host() { # the state of 41 million parameters has 652 MB on the host, of the container's 600
+    # shellcheck disable=SC2016
+    YOKE_PLUGINS="cpu,$YOKE_BUILD/tests/dist/.libs/yoke_slow.so" YOKE_SLOW_OWN=1 YOKE_SLOW_FACTORS=1 \
+        sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$group" "$yoke" plan --model mlp --model-config hidden=6000+6000 \
+        --devices slow:0 --limit 500000000 --global-batch 1 --gradient-accumulation-steps 1 --offload state=host --shard state \
+        --measure-seconds 0 --json >"$out/plan" 2>"$out/err"
+    cat "$out/plan" "$out/err"
+    grep -q '"fits": false' "$out/plan" && ! grep -q '"fits": true' "$out/plan"
+}
+instrumented || crowded
 plan

@@ -18,6 +18,7 @@
 #include "core/base/mem.h"
 #include "core/base/number.h"
 #include "core/base/option.h"
+#include "core/base/process/cgroup.h"
 #include "core/base/word.h"
 #include "core/control/start/origin.h"
 #include "core/run/stage.h"
@@ -197,9 +198,12 @@ static double limit_of(const search *s, uint32_t row)
     return limit > 0 ? limit : 0;
 }
 
+/* The host's memory, or a container's part of it. */
 static double host_bytes(void)
 {
-    return (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    uint64_t limit, left;
+    yk__cgroup_memory(&limit, &left); /* without a limit: UINT64_MAX */
+    return fmin((double)limit, (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE));
 }
 
 /* Compares a place's need with its room (0: unknown); true if no other place has been as tight. */

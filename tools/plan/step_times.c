@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/process/cgroup.h"
 #include "tools/train/train.h"
 
 /* Seconds that a child times steps for; a child runs about four steps at least, as it settles first. */
@@ -37,24 +38,10 @@ static halves halves_of(const search *s, const candidate *c)
     return (halves){cost_sum(slowest) - rows, rows};
 }
 
-/* Bytes that programs may still take on this host. */
-static double bytes_available(void)
-{
-    char line[128];
-    unsigned long long kib = 0;
-    FILE *f = fopen("/proc/meminfo", "re");
-    while (f && !kib && fgets(line, sizeof line, f))
-        if (sscanf(line, "MemAvailable: %llu", &kib) != 1)
-            kib = 0;
-    if (f)
-        fclose(f);
-    return 1024.0 * (double)kib;
-}
-
 /* A run of the candidate takes no other program's memory. */
 static bool is_safe(const candidate *c)
 {
-    return c->fits && c->all < 0.9 * bytes_available();
+    return c->fits && c->all < 0.9 * (double)yk__cgroup_memory_left();
 }
 
 static void candidate_scale(const search *s, candidate *c, double fixed, double rows, candidate_times how)
