@@ -92,13 +92,22 @@ static bool all_types(const yk_graph *graph, const yk_node *node)
     return true;
 }
 
+/* A composite of no elements runs by its body. */
+static bool any_empty(const yk_graph *graph, const yk_node *node)
+{
+    for (uint32_t i = 0; i < node->n_in; i++)
+        if (!kit_value_count(&graph->value[graph->index[node->in + i]]))
+            return true;
+    return false;
+}
+
 /* YK_CLAIM_RUN: the device runs the node. The other bits (plugin.h) let the core ask for a sum onto the output (ACCUMULATE), an output of
  * 16 bits (NARROW_OUT), or an output that is a view (STRIDED_OUT). */
 uint32_t cpu_op_claims(const yk_graph *graph, uint32_t number)
 {
     const yk_node *node = &graph->node[number];
     const planner plan = planner_of(node->op);
-    if (!plan || !all_types(graph, node))
+    if (!plan || !all_types(graph, node) || any_empty(graph, node))
         return 0;
     switch (node->op) {
     case YK_OP_MAP:

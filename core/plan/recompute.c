@@ -175,6 +175,9 @@ static yk__vid value_again(recomputing *state, yk__vid v)
     return state->copy[v];
 }
 
+static void emit_block(recomputing *state, uint32_t block);
+
+/* The blocks that its operands come from stand before it: backward's nodes read blocks, and nodes of a block read chains of cheap ones. */
 static void emit_node(recomputing *state, uint32_t k, bool twice)
 {
     const yk__graph *src = state->remap.src;
@@ -182,6 +185,11 @@ static void emit_node(recomputing *state, uint32_t k, bool twice)
     yk__node_info info;
     yk__vid in[32], out[8];
     uint32_t at;
+    for (uint32_t i = 0; i < n->n_in; i++) {
+        const yk__vid r = yk__root(src, yk__ins(src, n)[i]);
+        if (state->need[r])
+            emit_block(state, state->of[r]);
+    }
     for (uint32_t i = 0; i < n->n_in; i++) {
         in[i] = value_again(state, yk__ins(src, n)[i]);
         if (in[i] == YK_NONE)
@@ -215,17 +223,10 @@ static void emit_all(recomputing *state)
 {
     const yk__graph *src = state->remap.src;
     for (uint32_t k = 0; k < src->n_node; k++) {
-        const yk_node *n = &src->node[k];
-        if (yk__is_forward(&state->remap, n)) {
+        if (yk__is_forward(&state->remap, &src->node[k]))
             yk__remap_node(&state->remap, k);
-            continue;
-        }
-        for (uint32_t i = 0; i < n->n_in; i++) {
-            const yk__vid r = yk__root(src, yk__ins(src, n)[i]);
-            if (state->need[r])
-                emit_block(state, state->of[r]);
-        }
-        emit_node(state, k, false);
+        else
+            emit_node(state, k, false);
     }
 }
 

@@ -101,8 +101,8 @@ extern "C" {
  * fold          the adjoint: attr kh kw sh sw ph pw dh dw; x [N, C*kh*kw, OH*OW] -> [N,C,H,W], sums.
  * dot           a [.., M, K] x b [.., K, N] -> [.., M, N], 2 or 3 dimensions; the batch dimension may be broadcast;
  *               each of a, b dense or with its last two strides swapped. Inputs of one float type, output the same or
- *               f32. With YK_NODE_ACCUMULATE: out += result, in all these forms, if out is f32. YK_NODE_A_*, YK_NODE_B_*:
- *               operands that 8 bits can hold; then an infinity may count as NaN.
+ *               f32. K = 0 gives zeros. With YK_NODE_ACCUMULATE: out += result, in all these forms, if out is f32.
+ *               YK_NODE_A_*, YK_NODE_B_*: operands that 8 bits can hold; then an infinity may count as NaN.
  *
  * Composites. Each has a body in primitives, which is its meaning; a plugin claims it, or the core replaces it.
  * map           body: elementwise nodes (and fill, iota is not allowed). Inputs (at most 24) and the 1..4 outputs have

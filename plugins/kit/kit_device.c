@@ -198,7 +198,12 @@ static yk_status buffer_new(yk_device *dev, const yk_buffer_desc *desc, yk_buffe
     *b = (yk_buffer){.dev = dev, .bytes = desc->bytes, .memory = kit_device_memory_take(dev, desc->bytes)};
     if (!b->memory) {
         kit_device_lent->free(b);
-        return kit_no_memory(kit_device_lent, kit_device_own->name, desc->bytes, "a buffer");
+        if (dev->caps.mem_total)
+            kit_device_say("it does not fit: the device has %llu bytes, and %llu of them are in use",
+                           (unsigned long long)dev->caps.mem_total, (unsigned long long)taken[dev->number]);
+        else
+            kit_device_say("the device has no memory for it");
+        return YK_E_MEM;
     }
     *out = b;
     return YK_OK;

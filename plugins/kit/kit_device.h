@@ -64,7 +64,7 @@ typedef struct kit_device {
     yk_status (*stream_new)(void *device, void **stream); /* NULL: the device itself is the stream */
     void (*stream_free)(void *stream);                    /* NULL without stream_new */
 
-    /* ---- Memory: what alloc returns is a handle, which the kit never dereferences ---- */
+    /* ---- Memory: alloc returns a handle, which the kit never dereferences. free, address, put, get and move get this handle. ---- */
     void *(*alloc)(void *device, uint64_t bytes); /* 1 byte at least; NULL if there is no memory */
     void (*free)(void *device, void *memory);     /* no stream uses it */
     void *(*address)(void *device, void *memory); /* as launches and calls get it. NULL: the handle itself */

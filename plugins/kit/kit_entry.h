@@ -18,7 +18,7 @@
 typedef struct kit_argument {
     void *memory; /* a buffer of the device; NULL for a number */
     union {
-        int64_t i64; /* of memory: its first element */
+        int64_t i64; /* of memory: its first element at a launch, its first byte at kit_device.call */
         int32_t i32;
         float f32;
     } number;

@@ -265,6 +265,16 @@ static size_t scratch_of(const cpu_build *build, const dot_args *dot, int64_t k)
     return plain.bytes > dot->gemm.bytes ? plain.bytes : dot->gemm.bytes;
 }
 
+/* A sum of no products. */
+static void zero_step(const void *args, const cpu_ctx *ctx)
+{
+    const dot_args *dot = args;
+    const int64_t item = dot->dtype == YK_F32 ? 4 : 2;
+    int64_t lo, hi;
+    cpu_part(dot->batch * dot->m * dot->n, ctx->piece, ctx->pieces, &lo, &hi);
+    memset((char *)cpu_at(ctx, dot->c_ref) + lo * item, 0, (size_t)((hi - lo) * item));
+}
+
 static void emit_dot(cpu_build *build, const yk_node *node, dot_args *dot, const yk_value *va, const yk_value *vb,
                      const yk_value *vc)
 {
@@ -290,6 +300,11 @@ static void emit_dot(cpu_build *build, const yk_node *node, dot_args *dot, const
     dot->accumulate = node->flags & YK_NODE_ACCUMULATE;
     dot->m = m;
     dot->n = nn;
+    if (!k) {
+        if (!dot->accumulate)
+            cpu_emit(build, zero_step, dot, (double)(dot->batch * m * nn));
+        return;
+    }
     init_gemm(build, dot, k);
     cpu_gemm_grid(&dot->gemm, dot->batch, build->workers, &dot->grid_m, &dot->grid_n);
     choose_shared(build, dot);

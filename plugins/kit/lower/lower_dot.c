@@ -25,6 +25,7 @@
 #define EIGHT_MULTIPLE 16 /* divides all three sizes of a product in 8 bits */
 #define BATCH_MOST 65535  /* matrices of a launch: groups in z that each device has */
 #define BEHIND_ALIGN 16u  /* bytes: alignment of lines and places for a library that computes a product's epilogue */
+#define ZEROS_TEAM 64     /* work-items of a group of zeros */
 #define BIAS_TEAM 128     /* work-items of a group that rounds a bias, */
 #define BIAS_BLOCK 512    /* and its elements */
 #define PANELS_MOST (16 << 20)   /* elements of packed panels of one operand, unless one panel has more */
@@ -226,11 +227,19 @@ static bool dot_takes_padding(const kit_target *target, const yk_graph *graph, c
            dot.b->dims == 2;
 }
 
+static bool dot_has_terms(const yk_graph *graph, const yk_node *n)
+{
+    const yk_value *a = kit_node_in(graph, n, 0);
+    return a->dims && kit_value_count(a) > 0;
+}
+
 /* A primitive is run whether it is claimed or not. */
 static uint32_t claim_dot(const kit_target *target, const yk_graph *graph, uint32_t node)
 {
     dot_plan dot = {.target = target};
     const yk_node *n = &graph->node[node];
+    if (!dot_has_terms(graph, n))
+        return 0;
     if (n->op == YK_OP_DOT)
         return dot_takes_padding(target, graph, n) ? YK_CLAIM_RUN | YK_CLAIM_STRIDED_OUT : 0;
     if (!dot_of(graph, n, &dot) || (!target->cpu_shape && matrix_of(dot.c).batch > BATCH_MOST))
@@ -572,11 +581,40 @@ static bool dot_by_library(kit_lowering *ctx, const yk_node *n, const dot_plan *
            lines_by_library(ctx, n, dot, &product) || product_by_library(ctx, n, dot, &product, NULL);
 }
 
+/* A sum of no products: zeros, in f32 first, as that kernel is there for each device. */
+static void dot_zeros(kit_lowering *ctx, const yk_node *n, const yk_value *c)
+{
+    char defines[32];
+    const bool wide = c->dtype == YK_F32;
+    const int64_t total = kit_value_count(c), block = kit_move_block(ctx->target, total), groups = total ? kit_div_up(total, block) : 0;
+    if (!groups || n->flags & YK_NODE_ACCUMULATE)
+        return;
+    kit_launch_add(ctx, "data", "-DUNIT_MAKE", "zeros_f32", groups, 1, 1, ZEROS_TEAM);
+    if (wide)
+        kit_arg_value(ctx, ctx->graph->index[n->out]);
+    else
+        kit_arg_scratch(ctx, 0, (uint64_t)total * 4, 4);
+    kit_arg_i64(ctx, total);
+    kit_arg_i64(ctx, block);
+    if (wide)
+        return;
+    snprintf(defines, sizeof defines, "-DUNIT_FLOAT -DT=%s", kit_type(c->dtype));
+    kit_launch_add(ctx, "data", defines, "narrow_f32", groups, 1, 1, ZEROS_TEAM);
+    kit_arg_scratch(ctx, 0, (uint64_t)total * 4, 4);
+    kit_arg_value(ctx, ctx->graph->index[n->out]);
+    kit_arg_i64(ctx, total);
+    kit_arg_i64(ctx, block);
+}
+
 static void lower_dot(kit_lowering *ctx, const yk_node *n)
 {
     dot_plan dot = {.target = ctx->target};
     if (!dot_of(ctx->graph, n, &dot)) {
         kit_lower_fail(ctx, YK_E_UNSUPPORTED);
+        return;
+    }
+    if (!dot_has_terms(ctx->graph, n)) {
+        dot_zeros(ctx, n, dot.c);
         return;
     }
     if (dot_by_library(ctx, n, &dot))

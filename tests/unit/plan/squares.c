@@ -93,9 +93,75 @@ START_TEST(random_squares_equal_the_unplanned)
 }
 END_TEST
 
+/* Sets one to three blocks of nodes of the trace that backward computes again. */
+static void blocks_draw(net *n, uint32_t *seed)
+{
+    const uint32_t nodes = (uint32_t)n->g.n_node;
+    n->n_block = 0;
+    for (uint32_t at = number_draw(seed, 3), most = 1 + number_draw(seed, 3); at + 2 < nodes && n->n_block < most;) {
+        const uint32_t end = at + 2 + number_draw(seed, nodes - at - 1);
+        n->block[n->n_block++] = (yk__recompute){at, end < nodes ? end : nodes - 1};
+        at = end + number_draw(seed, 2);
+    }
+}
+
+START_TEST(random_squares_in_random_blocks)
+{
+    ref.claim = _i;
+    for (uint32_t seed = 1; seed <= NETS; seed++) {
+        uint32_t draw = seed * 40503u;
+        yk__plan_request r;
+        net n;
+        net_random(&n, seed * 2654435761u);
+        net_request(&n, &r, &(yk__assign){0, n.counted});
+        r.large = 1;
+        blocks_draw(&n, &draw);
+        r.n_recompute = n.n_block, r.recompute = n.block;
+        yk__plan *p = plan_new(&r);
+        net_compare(&n, p, false, 1e-4);
+        yk__plan_free(p);
+        yk__graph_free(&n.g);
+    }
+}
+END_TEST
+
+/* Limits from a block to the whole arena: a plan that keeps the limit and computes the same, or one error that names the limit. */
+START_TEST(random_squares_under_limits)
+{
+    uint32_t refused = 0, smaller = 0;
+    ref.claim = _i;
+    for (uint32_t seed = 1; seed <= NETS; seed++) {
+        yk__plan_request r;
+        net n;
+        net_random(&n, seed * 2654435761u);
+        net_request(&n, &r, &(yk__assign){0, n.counted});
+        r.large = 1;
+        yk__plan *p = plan_new(&r), *l = NULL;
+        const uint64_t whole = p->arena_bytes;
+        yk__plan_free(p);
+        for (r.arena_limit = 256; r.arena_limit < whole; r.arena_limit += 512) {
+            yk_error err = YK_ERROR_INIT;
+            if (yk__plan_new(&r, &l, &err)) {
+                ck_assert_msg(err.status == YK_E_MEM && strstr(err.text, "memory limit"), "%s", err.text);
+                refused++;
+                continue;
+            }
+            ck_assert_uint_le(l->arena_bytes, r.arena_limit);
+            net_compare(&n, l, false, 1e-4);
+            yk__plan_free(l);
+            smaller++;
+        }
+        yk__graph_free(&n.g);
+    }
+    ck_assert(refused && smaller);
+}
+END_TEST
+
 int main(void)
 {
     TCase *c = tcase_create("squares");
     tcase_add_loop_test(c, random_squares_equal_the_unplanned, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
+    tcase_add_loop_test(c, random_squares_in_random_blocks, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
+    tcase_add_loop_test(c, random_squares_under_limits, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     return suite_run("squares", c);
 }
