@@ -3,7 +3,7 @@
  * The job's log (yk_track): values of the program, one line of JSON for each step, which rank 0 writes to a file. They are written one
  * step after they were named, so no rank waits for them.
  *
- * All ranks call it alike in the job's thread, as it sums values over the ranks. yk_step and yk_end write the entries of earlier steps
+ * All ranks call it alike in the step thread, as it sums values over the ranks. yk_step and yk_end write the entries of earlier steps
  * (window.c), and yk_close the rest (open.c).
  */
 #include "core/job/loop/job_log.h"
