@@ -63,7 +63,7 @@ void yk_track(yk_job *job, const char *name, yk_t x)
     log->entry[log->n_entry++] = e;
 }
 
-/* value[at[i]] = part i combined over all ranks. In evaluation, ranks that are excluded from training have rows too. */
+/* value[at[i]] = part i combined over all ranks. If a part has counts of each rank's own (own), excluded ranks add theirs too. */
 static void parts_sum(yk_job *job, const yk__part *part, const uint32_t *at, uint32_t n, double *value)
 {
     yk_error err = YK_ERROR_INIT;
