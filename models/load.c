@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loads weights of a published file into a model: names under which a file may hold a parameter, parameters that a file may
- * lack, and tensors that no parameter uses.
+ * Loads weights of a published file into a model: names under which a file may hold a parameter, parameters that a file may lack, and
+ * tensors that no parameter uses. registry.c and tools/train/train.c call it in the step thread.
  */
 #include "models/model.h"
 

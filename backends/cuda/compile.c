@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Compiles CUDA C++ to code for the chip (a cubin) by NVRTC, a library that is opened at the first need. YOKE_CUDA_NVRTC names another
- * library than the ones below. cuda_build.c calls it for units of kernels, in any thread that makes a program.
+ * library than the ones below. cuda_build.c calls it for units of kernels, in any thread that makes a program; cuda_list.c asks for the
+ * compiler's key.
  *
  * The kernels' text is complete, so NVRTC needs no header of CUDA. A driver takes code of its own major version and of older ones, so a
  * driver of CUDA 12 is given no NVRTC of 13.

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The list of NVIDIA devices, their capabilities, and opening one: its primary context, and its numbers for the kit. The host calls it
- * through the table in cuda_plugin.c. device_open makes the device's context; device_close gives it back.
+ * through the table in cuda_plugin.c; cuda_coll.c asks cuda_has_multicast when the host asks for collectives. Any thread calls it, but
+ * device_close comes once for a device. device_open makes the device's context; device_close gives it back.
  */
 #include "backends/cuda/cuda_internal.h"
 #include "backends/cuda/fatbin.h"

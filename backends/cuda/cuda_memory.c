@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Device memory, and host memory that the driver may read and write by itself. The host calls it through the table in cuda_plugin.c, in the
- * step thread. Sizes are bytes.
+ * step thread; cuda_program.c allocates for a program by cuda_memory_alloc. Sizes are bytes.
  *
  * Memory that was registered before (by another device of ours, by another library) serves as it is: registration is of the process, not of
  * a device.

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The table of kernels that were compiled with the plugin (configure --with-nvcc), and looking one up. cuda_build.c asks for a unit's image
- * before NVRTC compiles it, in any thread. NULL if the unit is not built in.
+ * before NVRTC compiles it, in any thread. NULL if the unit is not built in. cuda_list.c asks for the table's key, and fatbin_units.c for a
+ * unit's.
  */
 #include "backends/cuda/fatbin.h"
 

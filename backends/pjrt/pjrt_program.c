@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Programs of the PJRT plugin: translates a graph to the vendor's text (StableHLO), compiles it, and runs it. The host makes programs
- * through the table in pjrt_plugin.c; runs are in the queue's thread.
+ * through the table in pjrt_plugin.c; runs are in the queue's thread. pjrt_list.c frees the kept executables.
  *
  * A graph becomes one executable. Graphs with the same text share it: the text has neither slots nor offsets, so the many equal pieces of a
  * network compile once. Compiled programs are kept in the host's cache folder under the text and the vendor's version.

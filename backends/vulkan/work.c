@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Submissions to the driver's queue: a thread takes a lane (commands, a timeline semaphore, staging memory, scratch memory), submits, waits
- * for the semaphore, and returns the lane. So there are as many lanes as threads that work at the same time. vk_program.c and copies use
- * it, in the queues' threads.
+ * for the semaphore, and returns the lane. So there are as many lanes as threads that work at the same time. vk_program.c and copies
+ * (vk_queue.c) use it, in the queues' threads; vk_device.c frees the lanes.
  */
 #include "backends/vulkan/vlk.h"
 

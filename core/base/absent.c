@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The error for a path that cannot be opened: names the deepest folder that is there, and a similar name in it. Walks up the path, and
- * looks for the name below among that folder's entries. Every opener of a user's file calls yk__fail_open, in its own thread.
+ * looks for the name below among that folder's entries. Openers of a user's file call yk__fail_open (core/control, core/io, core/read,
+ * tools/train), each in its own thread.
  */
 #include "core/base/absent.h"
 #include "core/base/limit.h"

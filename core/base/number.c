@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads and writes numbers as text in the C locale, so that a program's locale changes no file. The readers of settings and files call it;
- * only the calling thread has that locale meanwhile.
+ * Reads and writes numbers as text in the C locale, so that a program's locale changes no file. The readers and writers of settings, files
+ * and the text of graphs call it, and core/control and core/launch for bytes of two hexadecimal digits; only the calling thread has that
+ * locale meanwhile.
  */
 #include "core/base/number.h"
 

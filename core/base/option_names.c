@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * YOKE_* variables outside the table of option.h: plugins' own, variables of tests and scripts, and unknown ones. open.c warns of an
- * unknown name with the nearest known one, and `yoke env` lists all. From one thread.
+ * unknown name with the nearest known one, and `yoke env` (cmd_info.c) lists all. From one thread.
  */
 #include "config.h"
 

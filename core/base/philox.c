@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Philox with ten rounds, the generator of all random numbers: a function of key and counter, so equal on all ranks and devices. core/data
- * shuffles with it, core/job/param.c makes first values, and the reference of `rng` (eval_prim.c) uses it. The form with eight counters is
- * for loops that a compiler vectorises. No state; any thread.
+ * shuffles with it, core/job/first_values.c makes first values, ways/powersgd_math.c first factors, and the reference of `rng`
+ * (eval_prim.c) uses it. The form with eight counters is for loops that a compiler vectorises. No state; any thread.
  */
 #include "core/base/philox.h"
 

@@ -2,8 +2,8 @@
 /*
  * Waits of threads on a condition until a time of the monotonic clock (clock.h), which goes on evenly if somebody sets the wall clock.
  *
- * progress.c, compiling.c, tier.c and island_join.c wait with it, each under its own lock. A wait may return early, so the caller looks at
- * its condition again.
+ * progress.c, compiling.c, tier.c and island_join.c wait with it, each under its own lock; msg_plane.c prepares progress.c's condition. A
+ * wait may return early, so the caller looks at its condition again.
  */
 #include "core/base/timed.h"
 

@@ -2,7 +2,7 @@
 /*
  * The progress thread: drives requests over messages while the step thread computes. It sleeps while no request is in progress and this
  * rank offers no slices for pulls, and while the step thread waits and drives the requests itself. Else it waits in the transport for a
- * message. Requests in common memory need no driving, as a member's part is there when it begins.
+ * message. Requests in common memory need no driving, as a member's part is there when it begins. coll.c starts and stops the thread.
  */
 #include "core/coll/progress.h"
 

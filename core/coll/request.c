@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests: begin, test, wait, cancel. core/run/exchange.c, core/group and core/job's host_coll.c call them in the step thread. The
- * progress thread also drives requests over messages, between these calls (progress.c).
+ * Requests: begin, test, wait, cancel. core/run/exchange.c, core/group and core/job's host_coll.c call them in the step thread; comm.c and
+ * tune.c run requests of their own there. The progress thread also drives requests over messages, between these calls (progress.c).
  *
  * A communicator holds its requests in a fixed pool, so a step allocates nothing, and lists them in the order of their begin. Requests may
  * finish in any order, with one exception. A test or wait first advances earlier broadcasts, and earlier requests that feed excluded ranks.

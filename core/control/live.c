@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Liveness: a thread per rank, the beat, shows that this process lives, and checks the other processes. join.c starts and stops it. A
- * process that is silent too long ends the job with its name.
+ * Liveness: a thread per rank, the beat, shows that this process lives, and checks the other processes. join.c starts and stops it;
+ * msg_piece.c (core/coll) tells it of each arrived piece, in the thread that drives messages. A process that is silent too long ends the
+ * job with its name.
  *
  * The thread adds up silence from its own short steps, each counted with a bound. So a job that was stopped as a whole (Ctrl-Z, a suspended
  * machine) finds its peers alive when it continues.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds ranks that live but do nothing: a pause, an endless loop, a device that never finishes. A waiting rank looks now and then at the
- * rank that delays it: its peer, or the rank that the peer waits for. A rank does something if its count of calls or of work moves.
- * Ranks that wait for each other in a circle do nothing either.
+ * Finds ranks that live but do nothing: a pause, an endless loop, a device that never finishes. A waiting rank (core/coll, and info.c in
+ * core/control) looks now and then at the rank that delays it: its peer, or the rank that the peer waits for. A rank does something if its
+ * count of calls or of work moves. Ranks that wait for each other in a circle do nothing either.
  *
  * The limit depends on the rank's act, which it shows with that act's normal time. A call of ours or of a device is lost after that time,
  * 30 s at least, or ten times as long while its process computes. A rank in its program's own code, or at a pipe or terminal, is named in

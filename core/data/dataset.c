@@ -3,7 +3,7 @@
  * Data sets of all kinds: the list of kinds (KINDS), and opening by a spec such as "csv:FILE". Calls go to a set's kind, a table of
  * functions (core/data/kind.h).
  *
- * core/job/loop/data.c opens and closes sets in the job's thread. A loader's thread reads rows, and so may the caller. An unknown kind is
+ * core/job/loop/data.c opens and closes sets in the step thread. A loader's thread reads rows, and so may the caller. An unknown kind is
  * an error with the known ones.
  */
 #include "core/data/dataset.h"

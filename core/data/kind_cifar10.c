@@ -2,7 +2,7 @@
 /*
  * The kind cifar10:DIR, or one file of it: records of a label and 32 x 32 pixels (core/read/cifar.h). images.c keeps the pixels.
  *
- * dataset.c calls its functions through a table (kind.h): opening in the job's thread, rows in the loader's. In a folder, names with
+ * dataset.c calls its functions through a table (kind.h): opening in the step thread, rows in the loader's. In a folder, names with
  * "test" are the files of an evaluation.
  */
 #include <string.h>

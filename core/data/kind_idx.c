@@ -3,7 +3,7 @@
  * The kind idx:DIR: MNIST's four files of images and labels (core/read/idx.h), of which training and evaluation use two each. images.c
  * keeps the pixels.
  *
- * dataset.c calls its functions through a table (kind.h): opening in the job's thread, rows in the loader's. Images and labels must have
+ * dataset.c calls its functions through a table (kind.h): opening in the step thread, rows in the loader's. Images and labels must have
  * equal numbers.
  */
 #include <dirent.h>

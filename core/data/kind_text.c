@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The kind text:FILE: running text for a language model, tokenised when it is opened; the ids stay in memory, 4 bytes each. dataset.c calls
- * its functions through a table (kind.h): opening in the job's thread, rows in the loader's.
+ * its functions through a table (kind.h): opening in the step thread, rows in the loader's.
  */
 #include <string.h>
 

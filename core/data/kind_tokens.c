@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The kind tokens:FILE, DIR, GLOB or A+B: running ids for a language model, read from disk as rows ask for them (core/read/shards.h).
- * dataset.c calls its functions through a table (kind.h): opening in the job's thread, rows in the loader's.
+ * dataset.c calls its functions through a table (kind.h): opening in the step thread, rows in the loader's.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The prefetching loader of a data set: a ring of slots, each a batch of this rank's rows, that a thread fills while the caller uses one.
- * core/job/loop/data.c opens it and takes batches, in the job's thread.
+ * core/job/loop/data.c opens it and takes batches, in the step thread.
  *
  * One lock guards the ring. Slots between `handed_out` and `filled` are the caller's to take; the slot being filled is the thread's and
  * needs no lock. If a fill takes less time than waking the thread, the caller does it.

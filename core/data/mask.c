@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Masked tokens for a masked language model, by the rule of transformers' DataCollatorForLanguageModeling (Devlin et al. 2018, section
- * 3.1). dataset.c calls it for each row, in the loader's thread.
+ * 3.1). kind.c makes it when a data set opens; dataset.c calls it for each row, in the thread that fills a batch.
  *
  * Each token that is neither special nor padding is chosen by chance. 80 % of the chosen ones become the mask token, 10 % any token, and 10
  * % stay. The chance is Philox's of (seed, epoch, row, place). So a row's batch, its rank, and the place of a resume make no difference.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads a data spec, "KIND:PATH,key=value", from one copy of the text, cut in place. dataset.c and the kinds ask for keys while a set is
- * opened, in the job's thread. Each error names kind, path, key and the expected value.
+ * opened, in the step thread. Each error names kind, path, key and the expected value.
  */
 #include "core/data/spec.h"
 

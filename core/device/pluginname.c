@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of plugins: NAME from a file "yoke_NAME.so", and the list of such files in the folder. plugin.c and pluginlist.c use it. Opens no
- * plugin's file; any thread.
+ * Names of plugins: NAME from a file "yoke_NAME.so", and the list of such files in the folder. plugin.c, pluginlist.c and module.c use it.
+ * Opens no plugin's file; any thread.
  */
 #include <dirent.h>
 #include <stdlib.h>

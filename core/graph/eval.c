@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reference evaluation of a graph's nodes, in float64: the driver. The start-up probe, yoke-cts and a plugin's host->eval_node call it;
- * training does not. No state; any thread.
+ * Reference evaluation of a graph's nodes, in float64: the driver. The start-up probe (simple.c), yoke-cts and a plugin's host->eval_node
+ * (host.c) call it. Training calls it by host->eval_node alone, for an operation that a device lacks. No state; any thread.
  *
  * Every operand is read into a dense array of doubles, the operation computes in double, every result is written once. Simple and slow on
  * purpose, since all tests compare with it.

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Appends a node to a graph in its general form: operands in strides that the op accepts, outputs with inferred shapes, and the graph's
- * running hash. build.c, the planner's passes and the derivatives call it, in the caller's thread. The hash names a trace in
+ * running hash. core/job/trace, the bodies (body*.c), build.c, core/grad, core/run, core/device and yoke-cts call yk__apply, which infers,
+ * in the caller's thread. Passes that have their outputs already call yk__node_new, and fusion yk__body_new. The hash names a trace in
  * core/run/cache.c.
  */
 #include "core/graph/graph_internal.h"
@@ -11,7 +12,7 @@
 #include "core/base/hash.h"
 #include "core/base/mem.h"
 
-/* Asks for room before it calls, as each step traces anew what the last one did. */
+/* Calls yk__grow only if the capacity is too small: a step's trace mostly fits in the arrays of the step before. */
 static bool lists_reserve(yk__graph *g, uint32_t n_in, uint32_t n_out, uint32_t n_attr)
 {
     const size_t index = g->n_index + n_in + n_out, attr = g->n_attr + n_attr;

@@ -10,7 +10,7 @@
  *   by members  broadcast_members: does nothing on an excluded rank.
  * So the same program runs on every rank, and calls the first two kinds in the same order everywhere.
  *
- * Thread rule: one thread per group (the step thread).
+ * Thread rule: one thread per group (the step thread). yk__group_abort alone may come from any thread: yk_cancel.
  */
 #ifndef YOKE_CORE_GROUP_GROUP_H
 #define YOKE_CORE_GROUP_GROUP_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes a safetensors file: the header is made in memory, and the data go out tensor by tensor. Checkpoints and weights.c call it, in the
- * job's thread. Data come from memory or piece by piece from a callback, so that a file may be larger than memory.
+ * step thread. Data come from memory or piece by piece from a callback, so that a file may be larger than memory.
  */
 #include <errno.h>
 #include <inttypes.h>

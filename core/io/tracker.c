@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The log of a training run (yk_track): one JSON object per line. core/job/loop/job_log.c writes lines on rank 0, in the job's thread.
+ * The log of a training run (yk_track): one JSON object per line. core/job/loop/job_log.c writes lines on rank 0, in the step thread.
  *
  * Each line is one write to the file's end. So other programs can read the file meanwhile, and a killed run leaves no half line. A failed
  * write is kept for close, as a full disk must not stop the training.

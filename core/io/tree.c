@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Trees of settings, as files in JSON or YAML have them, with the line of each key. tools/config and tools/plan read files with it, in the
- * main thread. jansson checks JSON text first; a walk over it afterwards counts lines. yk__tree_free frees all of it.
+ * main thread; yaml.c fills the same trees. jansson checks JSON text first; a walk over it afterwards counts lines. yk__tree_free frees all
+ * of it.
  */
 #include "core/io/tree.h"
 

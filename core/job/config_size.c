@@ -3,8 +3,8 @@
  * Configuration structs of programs that were compiled with an older or newer yoke.h. Such a struct comes with its size. Missing members
  * are zero. A set member that this library does not know is an error (decision 0079).
  *
- * Public calls with a struct use it before anything else, in the caller's thread. The result is the caller's struct or *whole, never a new
- * allocation.
+ * Public calls with a struct begin with yk__config_read or yk__config_take, in the caller's thread. yk_memory_get ends with
+ * yk__config_give. The result is the caller's struct or *whole, never a new allocation.
  */
 #include "core/job/config_size.h"
 

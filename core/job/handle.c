@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Maps handles to jobs, and keeps a job's first error with the user's place. Nearly every public call passes here, in its job's thread.
+ * Maps handles to jobs, and keeps a job's first error with the user's place. Nearly every public call passes here, in the step thread.
  *
  * The table of open jobs serves all threads: its writers and yk_cancel take a lock, and yk__job_of reads it without. The user's place, and
  * the job last used, belong to the calling thread. A job's first error ends the job on all ranks (fail_at).

@@ -3,7 +3,7 @@
  * Turns a handle, a yk_t of the user's program, into a value of the current step's graph. A parameter gets a leaf of that graph. Also tells
  * the shape of any handle (yk_dims, yk_dim).
  *
- * Nearly every operation calls yk__step_value, in the job's thread. A handle of an ended step, or of another job, is an error with the
+ * Nearly every operation calls yk__step_value, in the step thread. A handle of an ended step, or of another job, is an error with the
  * reason.
  */
 #include "core/job/operand.h"

@@ -2,7 +2,7 @@
 /*
  * The lists of objects that belong to a job: objects to free at yk_close, and writers and readers of files beside a checkpoint.
  *
- * Models and data sets add to the lists in the job's thread. open.c releases objects at the end, the last one first; save.c calls the
+ * Models and data sets add to the lists in the step thread. open.c releases objects at the end, the last one first; save.c calls the
  * writers and readers.
  */
 #include "core/job/owned.h"

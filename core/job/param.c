@@ -3,7 +3,7 @@
  * Parameters and states (yk_param, yk_state): their table, first values, reading and writing. The values lie in the engine (core/run); a
  * handle stays valid until the job closes.
  *
- * The user's program and models call it in the job's thread, in the same order on all ranks. First values follow from name and seed, so all
+ * The user's program and models call it in the step thread, in the same order on all ranks. First values follow from name and seed, so all
  * ranks have the same. Numbers are f32 unless a call says otherwise.
  */
 #include "core/job/param.h"

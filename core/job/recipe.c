@@ -2,7 +2,7 @@
 /*
  * The tables of recipes: how each value of a step was made, as the call, its operands and settings, and a hash of these (recipe.h).
  *
- * handle.c and the operations fill the tables while a step is traced, in the job's thread. agree.c compares the hashes over the ranks, and
+ * handle.c and the operations fill the tables while a step is traced, in the step thread. agree.c compares the hashes over the ranks, and
  * agree_graph.c finds the first call that differs.
  */
 #include "core/job/recipe.h"

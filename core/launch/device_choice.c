@@ -3,8 +3,8 @@
  * Selects the devices of this host's ranks, in a child process. So the caller stays a program with one thread that no driver has touched,
  * which forks the ranks afterwards.
  *
- * Callers: yoke launch (cmd_launch.c), yk_launch and yk_launch_ranks (core/job/team/ranks.c), and node.c on each host of a job of several.
- * The child writes an `answer` to a pipe, then the placements; both ends are the same program, so structs go as they are.
+ * Callers: yoke launch (cmd_launch.c, launch_words.c), yk_launch and yk_launch_ranks (core/job/team/ranks.c), and node.c on each host of a
+ * job of several. The child writes an `answer` to a pipe, then the placements; both ends are the same program, so structs go as they are.
  */
 #include "config.h"
 

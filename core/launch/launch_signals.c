@@ -2,8 +2,8 @@
 /*
  * Takes the launcher's signals (SIGINT, SIGTERM, SIGCHLD and so on) as records from a descriptor, so that its loop can poll for them.
  *
- * launch.c and remote.c read them in a program with one thread. The signals are blocked meanwhile: Linux keeps blocked signals even if they
- * are ignored, and a descriptor shows the sender of each.
+ * cmd_launch.c takes them; launch.c and remote.c read them, in a program with one thread. The signals are blocked meanwhile: Linux keeps
+ * blocked signals even if they are ignored, and a descriptor shows the sender of each.
  */
 #include "config.h"
 

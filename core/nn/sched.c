@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Learning-rate schedules: one function for each, of step and settings alone. core/job/schedule.c asks for a step's rate, in the job's
+ * Learning-rate schedules: one function for each, of step and settings alone. core/job/schedule.c asks for a step's rate, in the step
  * thread.
  *
  * Functions and floating-point expressions keep the order of their sources (transformers/optimization.py, torch/optim/lr_scheduler.py,

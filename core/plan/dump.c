@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * YOKE_DUMP=DIR: writes every new plan as text and as a drawing (plan-N.txt, plan-N.dot), and its instructions (list-N.txt). passes.c and
- * core/run/prog.c call it while a program is made, in the step thread; without the variable it does nothing.
+ * YOKE_DUMP=DIR: writes a new plan as text and as a drawing (plan-N.txt, plan-N.dot), and its instructions (list-N.txt). passes.c and
+ * core/run/prog.c call it while a program is made, in the step thread. Without the variable it writes nothing; prog.c asks yk__plan_dumps
+ * before yk__plan_dump_list, which needs the folder.
  *
  * The graph after each pass goes to a text file (pass-N-07-empty.txt), so that two passes can be compared. N is the plan's number in the
- * lines of YOKE_LOG=debug.
+ * lines of YOKE_LOG=debug. A plan that passes.c gives up for the arena's limit has files of its passes only.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -24,7 +25,7 @@ static FILE *open_file(const char *dir, const char *path)
     return f || errno != ENOENT || mkdir(dir, 0777) ? f : fopen(path, "we");
 }
 
-/* Writes text to path and frees both; NULL means out of memory. Warns once, as a plan has some 45 files that fail alike. */
+/* Writes text to path and frees both; NULL means out of memory. Warns once, as all files of a plan fail alike. */
 static void write_text(const char *dir, char *path, char *text)
 {
     static atomic_flag warned = ATOMIC_FLAG_INIT;

@@ -119,8 +119,8 @@ static bool is_acyclic(yk__fuse *fuse, pair p)
     return true;
 }
 
-/* True if all values that the cluster reads from outside can be read in the shape, and the pair makes no operand that a member reads as a
- * whole: a product runs before the rest of its cluster. */
+/* True if all values that the cluster reads from outside can be read in the shape, and the pair makes no operand that a member
+ * reads as a whole. A product runs before the rest of its cluster. */
 static bool fits_shape(const yk__fuse *fuse, pair p, uint32_t c, uint32_t dims, const int64_t *dim)
 {
     const yk__graph *src = fuse->remap.src;
@@ -301,8 +301,8 @@ static void join_makers(yk__fuse *fuse, uint32_t k)
 }
 
 /*
- * Joins a recomputed activation, needed by a weight's gradient, to the epilogue of a product in which its own backward reads the
- * same stored value: there they are one pass. It has one operand, so it rounds there as anywhere.
+ * Joins a recomputed activation, needed by a weight's gradient, to the epilogue of a product in which its own backward reads the same
+ * stored value. There they are one pass. It has one operand, so it rounds there as anywhere.
  */
 static void join_backward(yk__fuse *fuse, uint32_t k)
 {

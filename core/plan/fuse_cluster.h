@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fusion. Gathers nodes in clusters that become one node each: an elementwise chain becomes a map, a product with elementwise
- * followers a dot_map, sums over the same axes of the same values a map_sum.
+ * Fusion. Gathers nodes in clusters that become one node each: an elementwise chain becomes a map, a product with elementwise followers a
+ * dot_map. Sums over the same axes of the same values become a map_sum.
  *
  * A cluster is legal if no value leaves it and comes back in; a bounded search checks that. Forward and backward nodes stay
  * apart, because values from a forward cluster to backward must be stored until then. So do recomputed nodes, which must be

@@ -3,9 +3,9 @@
  * The planner's pass that places values in the arena, the device's memory for temporaries: lifetimes of roots over the order of the nodes,
  * in-place outputs, and offsets in bytes. passes.c runs it once a plan, near the end.
  *
- * Blocks are placed from large to small, each into the tightest gap among those whose lifetimes cross its own (greedy by size: Pisarchyk
- * and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020). The arena is one address range, but no block crosses a
- * multiple of the device's largest buffer: the arena is cut there into parts, a slot each.
+ * Blocks are placed from large to small, each into the tightest gap among those whose lifetimes cross its own. This is "greedy by size"
+ * (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020). The arena is one address range, but no block
+ * crosses a multiple of the device's largest buffer. The arena is cut there into parts, a slot each.
  */
 #include "core/plan/plan_internal.h"
 

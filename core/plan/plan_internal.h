@@ -2,9 +2,9 @@
 /*
  * Shared by the passes of core/plan.
  *
- * A pass rewrites the graph of a yk__work: it reads the old graph and appends to a new one through a yk__remap, which
- * translates value numbers. work->keep holds the values that the caller needs (leaves of parameters, gradients, results,
- * assigned values); every rewrite translates them.
+ * A pass rewrites the graph of a yk__work: it reads the old graph and appends to a new one through a yk__remap, which translates value
+ * numbers. work->keep holds the values that the caller needs (leaves of parameters, gradients, results, assigned values). Every rewrite
+ * translates them.
  *
  * Memory of a value: its root (yk_value.base) and the bytes in it. One node writes a root, or several that copy parts into
  * it (copy with a base). Nodes that write or read one root keep their order in every pass.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The planner's pass for recomputation (also called activation checkpointing). Backward reads values of a block of forward nodes. It
- * computes them again, right before their first use there, from the values that enter the block (Chen et al., "Training deep nets with
- * sublinear memory cost", 2016). Random numbers depend on counters alone, so the second computation gives the same bits.
+ * computes them again, right before their first use there, from the values that enter the block. The source is Chen et al., "Training deep
+ * nets with sublinear memory cost", 2016. Random numbers depend on counters alone, so the second computation gives the same bits.
  *
  * Stored all the same: values that forward nodes outside of the block read, values that the caller needs, and sums over ranks.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Lists of files: paths, a folder's entries or a glob's matches. A folder's entries are added as readdir() has them and sorted when all
- * are there, so all ranks have one order. kind_cifar10.c and shards.c call it while a data set is opened, in the job's thread; the caller
+ * are there, so all ranks have one order. kind_cifar10.c and shards.c call it while a data set is opened, in the step thread; the caller
  * frees the list.
  */
 #include "core/read/paths.h"

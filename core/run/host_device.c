@@ -4,6 +4,7 @@
  * (host_device.h). Also shows it a bucket's memory, as values of the host that its programs may read and write.
  *
  * api.c opens and closes it, and values/params.c shows buckets when a layout is made, in the step thread. The engine owns the device.
+ * open.c, host_place.c (core/job) and cmd_estimate.c ask yk__host_serves if a rank has use for it.
  */
 #include "core/run/host_device.h"
 

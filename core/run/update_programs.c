@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The device's programs of an update: statistics of the gradients of this rank's slices, and the optimizer's step on them. update.c and
- * ways/norm.c ask for them in the step thread, and the struct yk__optim_programs owns them.
+ * ways/norm.c ask for them in the step thread, roles.c drops them, and the struct yk__optim_programs owns them.
  *
  * Each stretch of a slice that belongs to one parameter group has a node. The gaps between parameters go with the parameter before them:
  * their gradients, moments and values are zero and stay zero.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Saves a tokenizer to a model's folder (yk_data_save_tokenizer): its source files, and in tokenizer_config.json every choice by an option,
- * a preset or another file. So neither the folder's name nor the command line is needed again. Rank 0 writes, in the job's thread.
+ * a preset or another file. So neither the folder's name nor the command line is needed again. Rank 0 writes, in the step thread.
  */
 #include <inttypes.h>
 #include <stdio.h>

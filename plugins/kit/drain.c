@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of a queue that a driver works off: waits for its jobs by looking at it, as a driver's own wait for a hung device never returns.
+ * The end of a queue that a driver works off: waits for its jobs by looking at it. A driver's own wait for a hung device never returns.
  *
  * The CUDA and OpenCL plugins call kit_drain when the host frees a queue. False means that an aborted queue finished no job for LEAVE_NS.
  * The caller then leaves the queue's memory behind, as the driver may still write to it; kit_leave tells the leak checker.

@@ -2,8 +2,8 @@
 /*
  * The source emitter: elementwise chains of a graph as kernels in the dialect (kernels/dialect.kc, math.kc).
  *
- * Sizes and strides are run-time data (a `long` array called meta), so that chains that differ only in shape give the
- * same text and are compiled once. Thread rule: one thread per object; no state elsewhere.
+ * Sizes and strides are run-time data (a `long` array called meta). So chains that differ only in shape give the same text, and are
+ * compiled once. Thread rule: one thread per object; no state elsewhere.
  */
 #ifndef YOKE_PLUGINS_KIT_EMIT_H
 #define YOKE_PLUGINS_KIT_EMIT_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A whole plugin over a few functions of a device: those that allocate, copy, compile, launch and wait. The kit has the rest: the table,
- * queues with their threads and points, spans and failures, the limit of memory, the lowering of graphs to kernels, compiled code by the
- * hash of its text, arguments, scratch memory. The author fills a kit_device and ends the file with
+ * A whole plugin over a few functions of a device: those that allocate, copy, compile, launch and wait. The kit has the rest. That is the
+ * table, queues with their threads and points, spans and failures, and the limit of memory. It also has the lowering of graphs to kernels,
+ * compiled code by the hash of its text, arguments, and scratch memory. The author fills a kit_device and ends the file with
  *
  *     KIT_DEVICE_EXPORT(device)
  *

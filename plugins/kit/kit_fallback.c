@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Computes a node that the device can not: its operands come to host memory, the host's reference kernel computes it there, and its
- * outputs go back.
+ * Computes a node that the device can not. Its operands come to host memory, the host's reference kernel computes it there, and its outputs
+ * go back.
  *
  * kit_device_program.c makes an object per such node while a program is made, and runs it in a queue's thread. The node becomes a graph of
  * its own with one slot, that host memory. Operands that overlap keep their distance, as an output may be the memory of an input.

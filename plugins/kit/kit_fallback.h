@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A node that neither kernels nor a library of the device compute: its operands come to host memory, the host's reference kernel computes
+ * A node that neither kernels nor a library of the device compute. Its operands come to host memory, the host's reference kernel computes
  * it there, and its outputs go back. An object belongs to its program; runs of several queues may share it.
  */
 #ifndef YOKE_PLUGINS_KIT_KIT_FALLBACK_H

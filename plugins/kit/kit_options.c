@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks a plugin's options (YOKE_<PLUGIN>_<KEY>) when it starts: a wrong value is an error with the expectation, an unknown name one with
+ * Checks a plugin's options (YOKE_<PLUGIN>_<KEY>) when it starts. A wrong value is an error with the expectation, an unknown name one with
  * the list of known names.
  *
  * Each plugin calls kit_options_check at its start, in the thread that loads plugins. Values come from the host, which also knows those of

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tries a vendor's drivers in child processes, as a driver may abort or hang when it is loaded: starts a helper for each, waits for the
+ * Tries a vendor's drivers in child processes, as a driver may abort or hang when it is loaded. It starts a helper for each, waits for the
  * verdicts, and keeps them between processes.
  *
  * The lists of devices of OpenCL, Vulkan and PJRT call it before they load drivers, one thread at a time. The helpers (tools/probe_*.c)

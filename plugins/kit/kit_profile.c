@@ -3,7 +3,7 @@
  * A device's times by operation, kernel and shape, for a YOKE_<PLUGIN>_PROFILE option: adds up nanoseconds, and prints the longest first.
  *
  * The CUDA and Vulkan plugins and kit_device_program.c add each launch's time, under a lock of their own. The list is printed and freed
- * when the device closes. An entry's first run counts apart, as drivers compile in it.
+ * when the device closes (cuda_list.c, vk_device.c, kit_device.c). An entry's first run counts apart, as drivers compile in it.
  */
 #include "plugins/kit/kit_profile.h"
 

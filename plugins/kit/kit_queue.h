@@ -28,7 +28,7 @@ typedef struct kit_queue_ops {
      */
     yk_status (*run)(yk_device *dev, const yk_submit *s, char why[KIT_WHY]);
     yk_status (*copy)(yk_device *dev, const yk_copy *c, char why[KIT_WHY]);
-    /* Runs in the caller's thread, after the kit's checks and before the point is given out: refuses impossible work through host->fail,
+    /* Runs in the caller's thread, after the kit's checks and before the point is given out. It refuses impossible work through host->fail,
      * or takes data that must be read at once. May be NULL. */
     yk_status (*admit)(yk_device *dev, const yk_submit *s, const yk_copy *c); /* one of s, c is NULL */
     /* Runs in the queue's thread after its last job: releases the plugin's own data of the queue. May be NULL. Never runs for a queue that

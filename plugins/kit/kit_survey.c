@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeps facts about drivers in the cache folder, as loading drivers takes seconds: the verdict of each trial (kit_probe.c), and the
- * devices (devices.c). The OpenCL plugin keeps measured rates here. One thread at a time.
+ * Keeps facts about drivers in the cache folder, as loading drivers takes seconds: the verdict of each trial (kit_probe.c), and the devices
+ * (devices.c). The OpenCL plugin keeps measured rates here, and each plugin's list of devices gives the key. One thread at a time.
  *
  * An answer holds while none of its dependencies has changed: this plugin's own file, the loader's entries, every library that was mapped
  * (path, size, time). The drivers' environment, device nodes and this boot of the machine count too, and for devices the cores. The check

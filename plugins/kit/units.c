@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The compiled units of a device, sets of kernels that are compiled together, by the hash of text, macros and device: from the device's
- * table, else the cache folder, else the compiler.
+ * The compiled units of a device, sets of kernels that are compiled together, by the hash of text, macros and device. A unit comes from the
+ * device's table, else the cache folder, else the compiler.
  *
  * CUDA, OpenCL and kit_device_program.c call kit_units_get while a program is made, in any thread. A lock is held while a unit is
  * compiled, so that each is compiled once. Missing generated kernels of a program are compiled together.

@@ -3,7 +3,8 @@
  * Describes this machine's devices for `yoke plan`: runs probes, fits the times, and keeps the result in the cache folder, under the
  * devices' names and the plugins' names for them.
  *
- * search.c calls it in the main thread, before candidates are compared; a description in the cache costs no probe.
+ * search.c calls it in the main thread, before candidates are compared, and `yoke info --describe` (cmd_info.c); a description in the cache
+ * costs no probe.
  */
 #include "config.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Prints the candidates of `yoke plan`, as columns of fixed width, so that scripts can cut them, or as JSON. cmd_plan.c calls it in the
- * main thread, after the search (search.c).
+ * main thread, after the search (search.c); cmd_estimate.c writes bytes as text by it.
  */
 #include "tools/plan/table.h"
 

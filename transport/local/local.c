@@ -3,8 +3,8 @@
  * The transport of one host, rings of bytes in memory that the ranks share: its layout, its opening, and waits for a message.
  * local_message.c moves the bytes, base.c has the common functions.
  *
- * core/coll calls it through its table, in the step thread or the progress thread. A waiting thread spins, then sleeps on its rank's bell,
- * a word that each sender rings behind a message.
+ * transport_choice.c (core/group) takes its table, and core/coll calls it through that, in the step thread or the progress thread. A
+ * waiting thread spins, then sleeps on its rank's bell, a word that each sender rings behind a message.
  */
 #include "config.h"
 

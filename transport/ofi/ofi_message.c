@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages over frames: fills the next frame, and handles the payload of an arrived one. ofi_frame.c calls it under the transport's lock.
- * Payload is copied between frames and the callers' bytes, after its MAC is checked.
+ * Messages over frames: fills the next frame, and handles the payload of an arrived one. ofi_frame.c calls it under the transport's lock,
+ * and ofi.c where an operation or a peer ends. Payload is copied between frames and the callers' bytes, after its MAC is checked.
  */
 #include "config.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Opening of the sock transport: every rank listens, publishes its address by the rendezvous, connects to all lower ranks, and accepts all
- * higher ones. sock.c calls yk__sock_connect in the thread that joins a job.
+ * higher ones. In the thread that joins a job sock.c calls yk__sock_connect.
  *
  * These steps run at once, so that ranks do not wait for each other in a chain. A connecting rank proves that it belongs to this job
  * (core/net/hello.h). A stranger is refused, and delays no rank.

@@ -3,8 +3,8 @@
  * Output of the sock transport's streams. sock.c and receive.c call it under the lock, when an operation begins, a frame is due, or a
  * socket takes bytes again.
  *
- * A stream writes in this order: the rest of a segment, ready frames, then (stream 0) the next short message or announcement, then
- * (segment streams) the next segment. A short message is sent as a whole: the bytes that the socket refuses are copied, and the message is
+ * A stream first writes the rest of a segment, then ready frames. Then stream 0 writes the next short message or announcement, and segment
+ * streams write the next segment. A short message is sent as a whole: the bytes that the socket refuses are copied, and the message is
  * done. So only long messages are ever given up half-way. The MAC of a segment is computed after its payload is written, while the other
  * end reads it. Streams without MACs leave them out.
  */

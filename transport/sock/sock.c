@@ -158,7 +158,7 @@ static bool another_is_heard(const yk_tr *t, const yk__sock_stream *stream)
     return heard;
 }
 
-/* Extends the limit of a line that loses packets, as long as another line of the same two ranks carries data: the kernel may repeat lost
+/* Extends the limit of a line that loses packets, as long as another line of the same two ranks carries data. The kernel may repeat lost
  * packets only after seconds. */
 static int64_t stream_silent_ms(const yk_tr *t, yk__sock_stream *stream)
 {

@@ -4,11 +4,11 @@
  *
  * Messages are frames (transport/match.h). Stream 0 of a pair carries whole short messages, and the frames about long ones. Segments go
  * over the other streams in any order (over stream 0 if it is the only one). On the wire a frame is
- *   head | MAC of the head | payload | MAC of the payload    (the last two only with a payload)
- * under the key of the stream and its direction (core/net/hello.h). The MACs of a stream are numbered, so a frame that is changed,
- * repeated, left out or moved fails. A head is used only after its MAC is checked, and a message is done only after the MAC of
- * its last payload is checked; so a segment may be read to its place before. A stream that both ends know never
- * to leave the kernel has no MACs (decision 0032).
+ *   head | MAC of the head | payload | MAC of the payload (the last two only with a payload).
+ * The MACs' key is that of the stream and its direction (core/net/hello.h). The MACs of a stream are numbered, so a frame that is changed,
+ * repeated, left out or moved fails. A head is used only after its MAC is checked, and a message is done only after the MAC of its last
+ * payload is checked. So a segment may be read to its place before. A stream that both ends know never to leave the kernel has no MACs
+ * (decision 0032).
  */
 #ifndef YOKE_TRANSPORT_SOCK_SOCK_INTERNAL_H
 #define YOKE_TRANSPORT_SOCK_SOCK_INTERNAL_H

@@ -2,8 +2,8 @@
 /*
  * YOKE_CPU_PROFILE=1: times of steps, in a list of entries by op, algorithm and shapes, printed to standard error when the plugin ends.
  *
- * cpu_build.c makes a step's entry, and cpu_program.c adds each run's nanoseconds, in any thread: one lock guards the list. Without the
- * variable nothing is timed.
+ * cpu_plugin.c begins the list and prints it at the end. cpu_build.c makes a step's entry, and cpu_program.c adds each run's nanoseconds,
+ * in any thread: one lock guards the list. Without the variable nothing is timed.
  */
 #include "backends/cpu/exec/cpu_profile.h"
 

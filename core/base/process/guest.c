@@ -3,7 +3,7 @@
  * Restores the settings of a program behind yk_open: signal handlers, the environment, the floating-point mode, the cores of the calling
  * thread. Plugins and drivers may change them while a job opens.
  *
- * open.c keeps a copy before and compares it after, in the job's thread; only a changed setting is set.
+ * open.c keeps a copy before and compares it after, in the step thread; only a changed setting is set.
  */
 #include "config.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks of shared memory: their places in the object, allocation and release. coll.c and shm_slot.c call it in the step thread. All ranks
- * of a host call it in the same order, so each rank knows the free places.
+ * Blocks of shared memory: their places in the object, allocation and release. coll.c, feed.c, msg_plane.c and shm_slot.c call it in the
+ * step thread. All ranks of a host call it in the same order, so each rank knows the free places.
  *
  * Memory is freed once the last rank has released it. All ranks together make the next block in that place, after that.
  */

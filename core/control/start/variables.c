@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads environment variables that describe the start of a process, as texts and whole numbers, and lists the missing ones. The files of
- * control/start and core/job/team call it before a job is joined.
+ * control/start and core/job/team call it before a job is joined, and cmd_launch.c before ranks start.
  *
  * An empty variable counts as unset, as shells and schedulers set empty ones. A text that is no number gives false, and the caller's error
  * names the variable.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Emergency checkpoints: keeps the last whole step, and writes it after a failure. All calls are in the job's thread. open.c reads the
+ * Emergency checkpoints: keeps the last whole step, and writes it after a failure. All calls are in the step thread. open.c reads the
  * option, and rank 0 tries the folder then. A failing call runs write_kept on each surviving rank (handle.c). The first that claims the
  * step writes it.
  *

@@ -3,7 +3,7 @@
  * Compares a checkpoint's settings with the job's: optimizer, schedule, momentum, precision, shares. The job's settings hold from there on;
  * one log line names the differences.
  *
- * save.c calls it while it loads a checkpoint (yk_load), in the job's thread.
+ * save.c calls it while it loads a checkpoint (yk_load), in the step thread.
  */
 #include "core/job/checkpoint/resume.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Checkpoints of a job (yk_save, yk_load): parameters, moments, and the numbers that a run needs to continue bit for bit. The user's
- * program calls both on all ranks, in the job's thread; rank 0 writes the files.
+ * program calls both on all ranks, in the step thread; rank 0 writes the files.
  *
  * A folder appears under its name once it is whole. A load checks the whole state before it changes the job. emergency.c uses the parts for
  * the last whole step after a failure.

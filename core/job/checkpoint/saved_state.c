@@ -3,7 +3,7 @@
  * Reads and checks a checkpoint's state, a JSON object that another person may have written. One pass checks kinds, ranges, names and
  * checksums, so later readers need no checks.
  *
- * save.c and its neighbours call it in the job's thread. A wrong value is an error that names the entry and the range.
+ * save.c and its neighbours call it in the step thread. A wrong value is an error that names the entry and the range.
  */
 #include "core/job/checkpoint/saved_state.h"
 

@@ -3,7 +3,7 @@
  * The ranks' shares, rows of a micro batch, as a part of a checkpoint's state, with the policy's measured times (core/balance). Shares of
  * other ranks or older versions are measured anew; fixed shares are the job's own.
  *
- * save.c writes and reads them in the job's thread, on all ranks.
+ * save.c writes and reads them in the step thread, on all ranks.
  */
 #include <math.h>
 

@@ -3,7 +3,7 @@
  * yk_weights: reads tensors of safetensors files into parameters, and writes parameters to such files. models/ loads and saves Hugging Face
  * folders with it; a user's program may, too.
  *
- * All ranks call it in the job's thread; each reads the files, and rank 0 writes. A tensor of another shape is an error with both shapes.
+ * All ranks call it in the step thread; each reads the files, and rank 0 writes. A tensor of another shape is an error with both shapes.
  * yk_weights_close frees what yk_weights_open made.
  */
 #include <errno.h>

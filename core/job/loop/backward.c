@@ -3,7 +3,7 @@
  * yk_backward: names the loss to differentiate, its weight in the accumulation window, and the parameters that it trains. Nothing is
  * computed here; yk_step runs the trace.
  *
- * The user's program calls it once a micro batch, in the job's thread, on all ranks. It sums the loss's counts over the ranks (count.c), so
+ * The user's program calls it once a micro batch, in the step thread, on all ranks. It sums the loss's counts over the ranks (count.c), so
  * the ranks compare their programs here.
  */
 #include "core/job/input.h"

@@ -3,7 +3,7 @@
  * Data sets (yk_data_open) and their prefetching loaders, as batches of inputs (yk_data_next, yk_data_each). Each rank gets its rows of
  * every batch by the shares.
  *
- * The user's program calls it in the job's thread, on all ranks alike; a loader's thread fills batches ahead. Between two windows
+ * The user's program calls it in the step thread, on all ranks alike; a loader's thread fills batches ahead. Between two windows
  * yk_data_next also begins the next one, which may change the shares. The job owns the data sets.
  */
 #include <string.h>

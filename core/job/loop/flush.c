@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs the traced part of the current step, and ends the step, in the job's thread. window.c calls both parts in yk_step and yk_end. A
+ * Runs the traced part of the current step, and ends the step, in the step thread. window.c calls both parts in yk_step and yk_end. A
  * user's read of a value runs the step earlier (read.c), so a step may run more than once. read.c waits for a run by its ticket.
  */
 #include "core/job/loop/flush.h"

@@ -3,7 +3,7 @@
  * The job's log (yk_track): values of the program, one line of JSON for each step, which rank 0 writes to a file. They are written one
  * step after they were named, so no rank waits for them.
  *
- * All ranks call it alike in the job's thread, as it sums values over the ranks. yk_step and yk_end write the entries of earlier steps
+ * All ranks call it alike in the step thread, as it sums values over the ranks. yk_step and yk_end write the entries of earlier steps
  * (window.c), and yk_close the rest (open.c).
  */
 #include "core/job/loop/job_log.h"
@@ -63,7 +63,7 @@ void yk_track(yk_job *job, const char *name, yk_t x)
     log->entry[log->n_entry++] = e;
 }
 
-/* value[at[i]] = part i combined over all ranks. In evaluation, ranks that are excluded from training have rows too. */
+/* value[at[i]] = part i combined over all ranks. If a part has counts of each rank's own (own), excluded ranks add theirs too. */
 static void parts_sum(yk_job *job, const yk__part *part, const uint32_t *at, uint32_t n, double *value)
 {
     yk_error err = YK_ERROR_INIT;

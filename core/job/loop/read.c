@@ -2,7 +2,7 @@
 /*
  * Values for the host (yk_keep, yk_item, yk_read): kept, awaited, and for a loss summed over the ranks.
  *
- * The user's program calls it in the job's thread. A read runs the traced step if needed, and waits for the device. The sum of a loss is a
+ * The user's program calls it in the step thread. A read runs the traced step if needed, and waits for the device. The sum of a loss is a
  * collective: all ranks read it alike. yk_keep makes a value readable for one step longer.
  */
 #include "core/job/loop/read.h"

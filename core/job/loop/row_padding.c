@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many rows of padding a short batch gets, on a device whose compiler is costly. data.c asks for each batch, in the job's thread.
+ * How many rows of padding a short batch gets, on a device whose compiler is costly. data.c asks for each batch, in the step thread;
+ * tools/train/train.c turns it on for a data set.
  */
 #include "core/job/loop/row_padding.h"
 

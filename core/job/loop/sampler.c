@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Row numbers for programs with data of their own (yk_sampler_next), so that each rank takes its rows of every batch. The user's program
- * calls it in the job's thread, on all ranks.
+ * calls it in the step thread, on all ranks.
  *
  * A sampler's place is a row of the epoch's order, not a batch, and belongs to every checkpoint. If a place is no multiple of the present
  * batch, the rest of that epoch is cut into batches from that place on.

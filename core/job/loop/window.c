@@ -3,7 +3,7 @@
  * yk_step and yk_end: the end of a micro batch, and of an accumulation window, the micro batches of one optimizer step. At a window's end:
  * the update by the engine (core/run), the window's loss, checks and the next window's shares.
  *
- * The user's program calls them in the job's thread, on all ranks. yk_data_next and yk_sampler_next call yk__window_begin before the next
+ * The user's program calls them in the step thread, on all ranks. yk_data_next and yk_sampler_next call yk__window_begin before the next
  * batch. yk_step returns while the device may still compute.
  */
 #include "core/job/loop/window.h"

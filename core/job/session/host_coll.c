@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Collectives on the user's own memory (yk_gather, yk_broadcast, yk_all_reduce_sum): sums, gathers, broadcasts and padding of numbers and
- * bytes. All ranks call them in the same order, in the job's thread.
+ * bytes. All ranks call them in the same order, in the step thread.
  *
  * They use the group's small all-gather and broadcast, and split larger data into several messages. Different calls or shapes on two ranks
  * are an error on all.

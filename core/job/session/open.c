@@ -3,7 +3,7 @@
  * Opens and closes a job (yk_open, yk_close). Opening reads the configuration, joins the ranks, chooses the device, makes the engine and
  * compares settings. Closing frees all that belongs to the job.
  *
- * The user's program calls both on all ranks; the thread that opens is the job's thread from then on. A failed opening still gives a job,
+ * The user's program calls both on all ranks; the thread that opens is the step thread from then on. A failed opening still gives a job,
  * which holds the error; NULL if there is no memory.
  */
 #include <float.h>

@@ -3,7 +3,7 @@
  * yk_settings: key=value pairs from a string or a JSON object, as models and `yoke train` read them. Each getter checks kind and range.
  * yk_settings_check finds keys that nobody asked for, with the nearest known one.
  *
- * Models, tools and a user's program call it in the job's thread. The settings own their texts until yk_settings_free.
+ * Models, tools and a user's program call it in the step thread. The settings own their texts until yk_settings_free.
  */
 #include <ctype.h>
 #include <errno.h>

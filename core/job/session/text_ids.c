@@ -3,7 +3,7 @@
  * Converts text to token ids for a program without a data set, such as a server, which gets its texts one by one (yk_tokenizer_open).
  * core/text has the tokenizers.
  *
- * The user's program calls it in the job's thread; each rank works alone. The job owns the tokenizer.
+ * The user's program calls it in the step thread; each rank works alone. The job owns the tokenizer.
  */
 #include <string.h>
 

@@ -2,7 +2,7 @@
 /*
  * A timeline of the steps between two calls of the user's program, over all ranks, in one file by rank 0.
  *
- * All ranks call yk_trace_begin and yk_trace_end, in the job's thread; no command of yoke does. `yoke trace` sets YOKE_TRACE instead,
+ * All ranks call yk_trace_begin and yk_trace_end, in the step thread; no command of yoke does. `yoke trace` sets YOKE_TRACE instead,
  * and yk_trace_end then writes no file.
  */
 #include <string.h>

@@ -3,7 +3,7 @@
  * The settings of a rank that offloads, whose host updates parameters in place of the device: the words of --offload, the check that they
  * fit the stage, and the processor to use.
  *
- * open.c calls it in the job's thread while a job opens, and agree.c hashes the words. It opens nothing: core/run/host_device.c does.
+ * open.c calls it in the step thread while a job opens, and agree.c hashes the words. It opens nothing: core/run/host_device.c does.
  */
 #include "core/job/team/host_place.h"
 

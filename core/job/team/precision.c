@@ -3,7 +3,8 @@
  * Formats of computation by rank: "fp32,bf16,fp16", the last one for all ranks that follow (yk_config.precision). Checks the words, and
  * tells a rank's format, its name, and if gradients need a loss scale.
  *
- * open.c asks it while a job opens, in the job's thread. An unknown word is an error that lists the known ones. Pure.
+ * open.c asks it while a job opens; checkpoints and agree.c ask for the text. The step thread. An unknown word is an error that lists the
+ * known ones. Pure.
  */
 #include "core/job/team/precision.h"
 

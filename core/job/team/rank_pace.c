@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measures the relative speeds of the ranks' devices by the time of one product on each. All calls are in the job's thread.
+ * Measures the relative speeds of the ranks' devices by the time of one product on each. All calls are in the step thread.
  *
  * yk_open calls yk__paces_measure on all ranks, before the job's own steps tell the speeds. Ranks that share cores take turns, as in
  * parallel the faster one can seem several times slower.

@@ -3,7 +3,7 @@
  * The user's view of the ranks: starting them (yk_launch), this rank's number (yk_rank), and calls that all ranks make outside of steps
  * (yk_barrier, yk_print, yk_make_dir).
  *
- * The user's program and the tools call it in the job's thread; yk_launch comes before any job, while the program has one thread. It starts
+ * The user's program and the tools call it in the step thread; yk_launch comes before any job, while the program has one thread. It starts
  * the ranks' processes through core/launch.
  */
 #include <stdarg.h>

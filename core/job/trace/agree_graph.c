@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the call at which the graphs of two ranks part. agree.c calls it for its error, in the job's thread on all ranks. All ranks walk
+ * Finds the call at which the graphs of two ranks part. agree.c calls it for its error, in the step thread on all ranks. All ranks walk
  * together from the loss towards the inputs, at each call to its first differing operand. The walk ends at a call that itself differs, or
  * that takes a value which the other rank has at another place.
  */

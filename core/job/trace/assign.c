@@ -3,7 +3,7 @@
  * yk_assign: a state takes a value of the step once the step has run, as running statistics do. The operation only notes the pair; the
  * engine (core/run) copies the value when flush.c runs the step.
  *
- * The user's program and op_norm.c call it in the job's thread. In training the value must be equal on all ranks.
+ * The user's program and op_norm.c call it in the step thread. In training the value must be equal on all ranks.
  */
 #include "core/job/param.h"
 #include "core/job/trace/op.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the source of a NaN or infinity, for the error of a failed step. window.c calls yk__nonfinite_text in the job's thread, on all
+ * Finds the source of a NaN or infinity, for the error of a failed step. window.c calls yk__nonfinite_text in the step thread, on all
  * ranks.
  *
  * A rank first searches the inputs of its step. If they are finite, it runs the forward pass again with probes. The text then names the

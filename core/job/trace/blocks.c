@@ -3,7 +3,7 @@
  * Blocks of a step that are computed differently: again in backward, to save memory (yk_recompute_begin), or in f32
  * (yk_full_precision_begin). The step notes each block's range of nodes or calls, for core/plan.
  *
- * Models and the user's program call it in the job's thread. Each block must be ended before yk_step.
+ * Models and the user's program call it in the step thread. Each block must be ended before yk_step.
  */
 #include "core/base/mem.h"
 #include "core/job/job.h"

@@ -3,7 +3,7 @@
  * Values of the trace that the host computes before the step runs, because a count depends on them: labels, class weights and the mask of
  * tokens that count. They are inputs, views of inputs, and simple functions of them.
  *
- * The losses (op_loss.c), the embedding (op_layer.c) and op_pack.c ask for them while a step is traced, in the job's thread. A value that
+ * The losses (op_loss.c), the embedding (op_layer.c) and op_pack.c ask for them while a step is traced, in the step thread. A value that
  * follows from parameters cannot be known yet: that is an error.
  */
 #include "core/job/trace/host_value.h"

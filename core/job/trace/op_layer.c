@@ -3,7 +3,7 @@
  * The public operations for layers: pools, embedding, dropout, softmax, attention and convolution (yk_conv2d and so on). Each checks its
  * operands, appends nodes to the step's graph, and says how its result lies over the ranks.
  *
- * Models and the user's program call them in the job's thread; nothing is computed until the step runs. A wrong operand is an error with
+ * Models and the user's program call them in the step thread; nothing is computed until the step runs. A wrong operand is an error with
  * the user's line, and gives a handle that later calls ignore.
  */
 #include <math.h>

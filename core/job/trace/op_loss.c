@@ -3,7 +3,7 @@
  * The public losses (yk_cross_entropy, yk_mse_loss and so on): the sum over this rank's items times 1 / the number of items over all ranks,
  * a run-time scalar. So the sum of the ranks' values is the mean over the global micro batch, for any split of the rows.
  *
- * Models and the user's program call them in the job's thread; they append nodes to the step's graph. count.c sums the numbers of items.
+ * Models and the user's program call them in the step thread; they append nodes to the step's graph. count.c sums the numbers of items.
  */
 #include <math.h>
 

@@ -3,7 +3,7 @@
  * The public elementwise operations, reductions and products (yk_add, yk_sum, yk_matmul). Each checks its operands, appends nodes to the
  * step's graph, and says how its result lies over the ranks.
  *
- * Models and the user's program call them in the job's thread; nothing is computed until the step runs. Shapes broadcast as in NumPy.
+ * Models and the user's program call them in the step thread; nothing is computed until the step runs. Shapes broadcast as in NumPy.
  */
 #include "core/job/input.h"
 #include "core/job/operand.h"

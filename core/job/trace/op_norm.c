@@ -3,7 +3,7 @@
  * The public operations yk_layer_norm and yk_batch_norm. Batch statistics are over the rows of all ranks, by sums inside the step. Running
  * statistics are states, which assign.c updates after the step.
  *
- * Models and the user's program call them in the job's thread; they append nodes to the step's graph.
+ * Models and the user's program call them in the step thread; they append nodes to the step's graph.
  */
 #include "core/job/data_info.h"
 #include "core/job/trace/count.h"

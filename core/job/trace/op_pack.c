@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The public operations on rows of tokens without padding (yk_pack_tokens, yk_unpack_tokens). BERT calls them in the job's thread, while a
+ * The public operations on rows of tokens without padding (yk_pack_tokens, yk_unpack_tokens). BERT calls them in the step thread, while a
  * step is traced.
  *
  * The host knows the mask before the step runs. So packing is a look-up by two vectors of row numbers that are made here: the token of each

@@ -3,7 +3,7 @@
  * The public operations on shapes: views (yk_reshape, yk_permute, yk_slice), and operations that move elements (yk_concat, yk_pad). A view
  * copies nothing.
  *
- * Models and the user's program call them in the job's thread; they append nodes to the step's graph. Lengths that change with a rank's
+ * Models and the user's program call them in the step thread; they append nodes to the step's graph. Lengths that change with a rank's
  * rows are treated as rows, so ranks of unlike shares agree.
  */
 #include <string.h>

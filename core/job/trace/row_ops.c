@@ -3,7 +3,7 @@
  * Operations over the rows of all ranks: maximum and its row, softmax, and gathered rows (the global batch of contrastive losses). Each
  * consists of sums and maxima over the ranks, so that planner, gradients and transports need nothing new.
  *
- * op_math.c and op_layer.c call it if an operation's axis is the batch; yk_gather_rows is public. All ranks trace it alike, in the job's
+ * op_math.c and op_layer.c call it if an operation's axis is the batch; yk_gather_rows is public. All ranks trace it alike, in the step
  * thread.
  */
 #include "core/job/trace/row_ops.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The placement of a step's values over the ranks, so that each rank's trace is its part of the computation of one process. The operations
- * (op_*.c) ask and set it while a step is traced, in the job's thread.
+ * (op_*.c) ask and set it while a step is traced, in the step thread.
  *
  * Every value is one of the following, in the words of PyTorch's DTensor.
  *

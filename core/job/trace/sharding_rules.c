@@ -3,7 +3,7 @@
  * The placement of an operation's result over the ranks, from its operands: replicated, sharded by rows, a partial sum, or local
  * (sharding.c defines them).
  *
- * The operations (op_*.c) call these rules in the job's thread, while they trace a step. A result without a possible placement is local,
+ * The operations (op_*.c) call these rules in the step thread, while they trace a step. A result without a possible placement is local,
  * and a loss that depends on it is an error.
  */
 #include "core/job/trace/sharding.h"

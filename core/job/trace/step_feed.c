@@ -2,8 +2,9 @@
 /*
  * The user's data of a step: inputs (yk_input), constants, the number of rows (yk_set_rows), and the keys of dropout's random numbers.
  *
- * Data loaders, models and the user's program call it in the job's thread. An input is copied at once, so the caller may change its memory.
- * All ranks count rows alike; rows have numbers of the global batch.
+ * Data loaders, models and the user's program call it in the step thread; op_layer.c asks for the key and the row numbers of dropout. An
+ * input is copied at once, so the caller may change its memory. Dropout follows the number of a row in the global batch, so it drops the
+ * same elements whichever rank has the row.
  */
 #include "core/job/trace/step_feed.h"
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A row of the table of ways (way.h) for `--shard params`, in front of other rows. It only says the blocks: an update always leaves the
- * new values in the block for exchanges, host memory from which programs pull buckets.
+ * A row of the table of ways (way.h) for `--shard params`, in front of other rows. It says the blocks and how to publish: an update leaves
+ * the new values in the block for exchanges, host memory from which programs pull buckets. yk__way_publish_through stands in place of the
+ * rows behind (an only member's, an island's), as no device keeps another rank's slices.
  *
- * choose.c picks the row in the step thread. So an only member publishes too, and an island, cards that exchange by NCCL, passes nothing
- * from device to device.
+ * choose.c picks the row in the step thread. An only member publishes too, and an island, cards that exchange by NCCL, passes nothing from
+ * device to device.
  */
 #include "core/run/ways/ways.h"
 

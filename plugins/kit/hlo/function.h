@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A graph as one StableHLO function. A value of the graph is a tensor of the text, so memory appears only at the ends: values that the
+ * A graph as one StableHLO function. A value of the graph is a tensor of the text, so memory appears only at the ends. Values that the
  * program reads before it writes them are arguments, values that outlive the run are results. One thread.
  */
 #ifndef YOKE_PLUGINS_KIT_HLO_FUNCTION_H

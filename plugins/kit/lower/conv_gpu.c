@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lowering of convolutions for the GPU shape, in which groups have many work-items: on a GPU, by its tensor cores for 16 bits, and on
- * lanes of a processor's vector. The kernels are kernels/conv_gpu.kc and conv_mma.kc.
+ * The lowering of convolutions for the GPU shape, in which groups have many work-items. It runs on a GPU, by its tensor cores for 16 bits,
+ * and on lanes of a processor's vector. The kernels are kernels/conv_gpu.kc and conv_mma.kc.
  *
  * lower_conv.c asks it for each node while a program is made. A vendor's library has the first choice (conv_library.c).
  */

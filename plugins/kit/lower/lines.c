@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Products by a library over operands of 16 bits whose lines in memory are not aligned: GPT-2 has 50257 words. Libraries have fast
- * kernels only if pointers, lines, and the product's sizes along a line are multiples of 16 bytes ("Tensor Core usage" in NVIDIA's
- * documentation), and are slower by a factor of 7 otherwise. So, if that saves more than it costs, each unaligned matrix is copied to
- * scratch memory, with zeros up to the next multiple in lines and in numbers of lines. A result is copied back from there. Added terms
- * are zeros in both operands, so they add nothing.
+ * Products by a library over operands of 16 bits whose lines in memory are not aligned: GPT-2 has 50257 words. Libraries have fast kernels
+ * only if pointers, lines, and the product's sizes along a line are multiples of 16 bytes ("Tensor Core usage" in NVIDIA's documentation).
+ * Otherwise the kernels are slower by a factor of 7. So, if that saves more than it costs, each unaligned matrix is copied to scratch
+ * memory. The copy has zeros up to the next multiple in lines and in numbers of lines. A result is copied back from there. Added terms are
+ * zeros in both operands, so they add nothing.
  *
- * A matrix whose lines are further apart than their length, as core/plan/padding.c makes them, has this padding already and is not
- * copied. Zeros are written into its padding if the padding is summed over; other padding only makes rows and columns of the result that
- * no node reads.
+ * A matrix whose lines are further apart than their length, as core/plan/padding.c makes them, has this padding already and is not copied.
+ * Zeros are written into its padding if the padding is summed over. Other padding only makes rows and columns of the result that no node
+ * reads.
  *
  * Copies are limited. A product that would need more is computed in parts of some rows of the result each. The parts depend on the shape
  * and the device alone, so that a product has the same bits each time.

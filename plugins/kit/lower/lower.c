@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lowers a graph to launches: each node in turn goes to the rule for its operation, a file of this folder, which adds launches to the
- * program.
+ * Lowers a graph to launches: each node in turn goes to the rule for its operation. A rule is a file of this folder, and adds launches to
+ * the program.
  *
  * Plugins over the kit call kit_program_make while a program is made, kit_claims and kit_scratch_bytes while the host plans; in any
  * thread. A device with a library or without a compiler says by kit_target.place that a node runs elsewhere. A rule may cover the nodes

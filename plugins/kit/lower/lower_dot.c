@@ -4,7 +4,7 @@
  * makes a program, in any thread.
  *
  * The CPU shape packs both operands into panels first (gemm.kc), in slabs of bounded size, and then runs the kernel with the epilogue over
- * them; the GPU shape takes the operands as they are. Kernels with epilogues are part of the program's generated source, so that one
+ * them. The GPU shape takes the operands as they are. Kernels with epilogues are part of the program's generated source, so that one
  * compilation makes them all. A product by a vendor's library (kit_target.product) needs no kernel.
  */
 #include "plugins/kit/kit_coop.h"

@@ -3,8 +3,8 @@
  * The preprocessor of a translation to SPIR-V: conditions, macros with and without arguments, pasting. unit.c expands each text's tokens
  * with it before it reads them.
  *
- * The dialect needs no stringification, no variadic macros and no files (an #include is in the host's branch, which is not taken), so they
- * are missing here.
+ * The dialect needs no stringification, no variadic macros and no files, so they are missing here. An #include is in the host's branch,
+ * which is not taken.
  */
 #include "plugins/kit/spirv/compile.h"
 

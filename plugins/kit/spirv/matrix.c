@@ -3,8 +3,8 @@
  * Writes operations on cooperative matrices (SPV_KHR_cooperative_matrix, SPV_KHR_bfloat16): a subgroup's work-items together hold one.
  * expr.c calls it for a kernel's matrix functions, and unit.c asks if a kernel has any.
  *
- * A kernel loads them from local memory, adds products to a sum, and stores the sum there. A shader with them has the Vulkan memory model,
- * in which each access to shared data is marked (spirv_value.c) and barriers make data available (expr.c).
+ * A kernel loads them from local memory, adds products to a sum, and stores the sum there. A shader with them has the Vulkan memory model.
+ * There each access to shared data is marked (spirv_value.c), and barriers make data available (expr.c).
  */
 #include "plugins/kit/spirv/compile.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels of the kit as SPIR-V: a translator for the part of C that the dialect uses (kernels/dialect.kc, the GPU shape). So a device
- * that takes SPIR-V runs the same texts as one that takes OpenCL C, generated ones too, and making a program needs no compiler library
+ * Kernels of the kit as SPIR-V: a translator for the part of C that the dialect uses (kernels/dialect.kc, the GPU shape). So a device that
+ * takes SPIR-V runs the same texts as one that takes OpenCL C, generated ones too. Making a program needs no compiler library
  * (docs/decisions/0026).
  *
  * The output is one compute shader for Vulkan 1.2: entry point "main", SPIR-V 1.5, 64-bit addresses of buffers. It needs

@@ -292,7 +292,7 @@ static moment long_command_cancelled(yk_job *job, bool convolves)
     ck_assert_int_eq(yk_close(job), 1);
     const moment step = moment_between(given.at, ended);
     moment late = moment_between(given.at, moment_now());
-    late.queued = step.queued; /* the job's threads are gone, and their waits are no longer counted */
+    late.queued = step.queued; /* the step threads are gone, and their waits are no longer counted */
     printf("# a %s: %.0f ms from yk_cancel to the step's end, %.0f ms to the job's\n", convolves ? "convolution" : "product",
            step.seconds * 1e3, late.seconds * 1e3);
     return late;

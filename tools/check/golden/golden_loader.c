@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `yoke test --golden DIR`, folder loader/: the rows of each rank. Every case is compared with the law (core/data/shard.h), for all its
- * ranks. cmd_test.c calls it in the main thread. For cases with as many ranks as the run the library itself then does it, with batches that
- * go from rank to rank (loader_ranks.c).
+ * ranks. cmd_test.c calls it in the main thread, on all ranks. For cases with as many ranks as the run the library itself then does it,
+ * with batches that go from rank to rank (loader_ranks.c).
  *
  * If Accelerate is at fault (README of the tables), only the rows are compared, not its derived numbers: a remainder of -1 or of a stream,
  * and gathers with repeated rows.
