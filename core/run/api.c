@@ -63,6 +63,11 @@ static bool cuts_buckets(const yk__exchange *exchange, const yk__engine_config *
     return exchange->world > 1 || (c->offloads && c->scatters);
 }
 
+static uint64_t cut_bytes(const yk__engine_config *c)
+{
+    return c->unit_bytes ? c->unit_bytes : yk__option_number(YK__OPTION_BUCKET_BYTES);
+}
+
 static yk_status publish_late(void *params, yk_error *err)
 {
     return yk__params_publish_late(params, err);
@@ -117,7 +122,7 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     e->params.first_home = c->home;
     e->params.offloads = c->offloads;
     e->params.all_on_host = c->all_on_host && c->offloads && e->params.slices;
-    e->params.bucket_bytes = cuts_buckets(&e->exchange, c) ? yk__option_number(YK__OPTION_BUCKET_BYTES) : SINGLE_BYTES;
+    e->params.bucket_bytes = cuts_buckets(&e->exchange, c) ? cut_bytes(c) : SINGLE_BYTES;
     if (c->bucket_bytes)
         e->params.bucket_bytes = c->bucket_bytes;
     if (c->offloads && yk__host_open(&e->host, &e->params, c->host, err))

@@ -32,6 +32,7 @@ typedef struct yk__engine_config {
     bool rounds8;            /* with YK_BF16: operands of linear layers' products are rounded to 8 bits */
     uint64_t memory_limit;   /* most bytes of the device; 0: no limit, see yk__engine_budget */
     uint64_t bucket_bytes;   /* size of gradients reduced together; 0: 16 MiB (YOKE_BUCKET_BYTES), or 1 GiB in a job of one rank */
+    uint64_t unit_bytes;     /* replaces YOKE_BUCKET_BYTES in that rule, equal on all ranks; 0: it does not */
     uint32_t power_rank;     /* rank of PowerSGD (powersgd.h), equal on all ranks; 0: no PowerSGD */
     bool scatters;           /* gradients are summed over ranks in backward, and each rank keeps its slices; equal on all ranks. A rank
                                 alone does it if its host updates */

@@ -127,8 +127,7 @@ typedef struct yk_config {
                                 steps. "host": each host has all parameters */
     bool gathered_stay;      /* with it: parameters that were brought for forward stay for backward (shard_grad_op) */
     uint32_t prefetch_units; /* with it: parts of the model that are brought early; 0: none, but 1 where ranks read slices by messages */
-    uint64_t keep_whole;     /* with it: a part of at most so many elements stays whole on each device, but not where ranks read slices by
-                                messages; 0: 100000 */
+    uint64_t keep_whole;     /* with it: a part of at most so many elements (0: 100000) stays whole on each device; over messages none */
     const char *offload;     /* "state=host": the host's processor holds the optimizer's state of a rank whose device has memory of its own,
                                 and updates its slices, with a processor's bits. With shard "params" it has that rank's parameters, too.
                                 "state=host,params=host" needs that stage, and takes frozen parameters to the host, too. Other ranks stay as
@@ -138,6 +137,7 @@ typedef struct yk_config {
                                 or even unless only other parts fit each rank's memory ("speed"); "equal"; or parts by rank, "1:2:1",
                                 of 1 to 1000000. Equal on all ranks. With fixed shares, too, equal parts give equal bits in all stages,
                                 over each transport. A slice that exceeds a rank's memory is an error */
+    uint64_t shard_unit;     /* with shard "params": most bytes of a part, from 4096 on; 0: YOKE_BUCKET_BYTES. Equal on all ranks */
 } yk_config;
 
 /* [all] [waits] Opens a job on the device(s); in a process started by `yoke launch` it joins the other ranks. Returns NULL only if memory

@@ -140,7 +140,10 @@ refused() { # refused TEXT COMMAND...
 small="train --model mlp --data idx:$out/images --max-steps 1 --output-dir $out/none"
 later() { # what has a meaning and is not built says so, by whatever name it came
     # shellcheck disable=SC2086
-    refused "--shard-unit 4M: not built yet: a unit is a bucket" $small --shard zero3 --shard-unit 4M &&
+    refused "--shard-unit block: not built yet: a unit is a bucket" $small --shard zero3 --shard-unit block &&
+        refused "--shard-unit all: not built yet: a unit is a bucket" $small --shard zero3 --shard-unit all &&
+        refused "--shard-unit 1K: expected bytes, from 4096" $small --shard zero3 --shard-unit 1K &&
+        refused "--shard-unit 4M and --bucket-bytes 8M: .*choose one" $small --shard zero3 --shard-unit 4M --bucket-bytes 8M &&
         refused "--keep-whole-params norm: not built yet" $small --shard params --keep-whole-params norm &&
         refused "--reduce window: not built yet: gradients in slices are summed in each micro batch" $small --shard zero2 --reduce window &&
         refused "--tied-gradients twice: not built yet" $small --shard gradients --tied-gradients twice &&
@@ -343,8 +346,8 @@ asked() { # nothing is written but what was answered to the end, into a file tha
 [ -z "$yaml" ] || ok "yoke config writes complete answers alone" asked
 written_all() { # each option of the table about a job's form, written, read back, and refused by train's own rules before a file is there
     set -- --precision fp16 --shard zero3 --offload "state=nvme:$out/disk,params=host" --gradient-checkpointing --shard-within host \
-        --shard-parts 3:1 --reshard-after-forward off --prefetch-units 2 --keep-whole 7 --shares 2:1 --global-batch 12 \
-        --gradient-accumulation-steps 3 --average items --bucket-bytes 16M --memory-limit 6G,2G --max-grad-norm 0.5 --loss-scaling init=8 \
+        --shard-parts 3:1 --shard-unit 4M --reshard-after-forward off --prefetch-units 2 --keep-whole 7 --shares 2:1 --global-batch 12 \
+        --gradient-accumulation-steps 3 --average items --memory-limit 6G,2G --max-grad-norm 0.5 --loss-scaling init=8 \
         --hosts localhost:2 --max-restarts 1
     "$yoke" config --config-file "$out/all.yaml" "$@" >"$out/stdout" 2>"$out/err" || { cat "$out/err"; return 1; }
     "$yoke" config --dry-run "$@" | diff - "$out/all.yaml" && shown "$out/all.yaml" || return 1
@@ -355,7 +358,8 @@ written_all() { # each option of the table about a job's form, written, read bac
         refused "--shard-within has no effect with --shard state" config --config-file "$out/none.yaml" --shard state --shard-within host &&
         refused "--offload state=nowhere" config --config-file "$out/none.yaml" --offload state=nowhere &&
         refused "--nnodes has no effect beside --hosts" config --config-file "$out/none.yaml" --hosts a --nnodes 2 &&
-        [ ! -e "$out/none.yaml" ] && "$yoke" config --dry-run -n 2 | grep -q 'num-processes: 2'
+        [ ! -e "$out/none.yaml" ] && "$yoke" config --dry-run -n 2 | grep -q 'num-processes: 2' &&
+        "$yoke" config --dry-run --bucket-bytes 16M | grep -q "bucket-bytes: '16M'"
 }
 [ -z "$yaml" ] || ok "yoke config writes what a file of settings can hold about a job's form" written_all
 

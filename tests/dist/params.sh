@@ -69,6 +69,33 @@ noted() { # an option without effect has its line
         grep -q "keep_whole 5000" "$out/err"
 }
 
+unit_bytes() { # unit_bytes BUCKET OPTION..: rank 0's peak by an estimate
+    bucket=$1
+    shift
+    # shellcheck disable=SC2086
+    YOKE_BUCKET_BYTES=$bucket "$yoke" estimate-memory --model gpt2 --global-batch 4 \
+        --model-config n_layer=8,n_embd=128,n_head=2,vocab_size=256,seq_len=32 --devices "cpu:0! cpu:0!" --shares equal \
+        --shard params --json "$@" |
+        sed -n 's/.*"ranks": \[{[^}]*"peak_bytes": \([0-9]*\).*/\1/p'
+}
+unit_is_bucket() { # the norm depends on the cut into buckets
+    # shellcheck disable=SC2086
+    {
+        train cut "cpu:0! cpu:0!" $mlp --max-grad-norm 0.01 --shard params &&
+            YOKE_BUCKET_BYTES=16M train unit "cpu:0! cpu:0!" $mlp --max-grad-norm 0.01 --shard params --shard-unit 64K || return 1
+    }
+    cmp "$out/cut/model.safetensors" "$out/unit/model.safetensors" || return 1
+    small=$(unit_bytes 16M --shard-unit 256K) same_cut=$(unit_bytes 256K) large=$(unit_bytes 16M)
+    echo "# $small bytes with units of 256K, $same_cut with such buckets, $large with the preset"
+    [ "$small" -lt "$large" ] && [ "$small" = "$same_cut" ]
+}
+unit_differs() { # ranks that were told unlike sizes
+    # shellcheck disable=SC2016,SC2086
+    ! "$yoke" launch --devices "cpu:0! cpu:0!" sh -c 'exec "$@" --shard-unit $((65536 + 4096 * YOKE_RANK))' each \
+        "$yoke" train $mlp --max-steps 1 --shard params --output-dir "$out/none" >"$out/err" 2>&1 &&
+        grep -q "shard-unit.* is 65536 on rank 0 (.*) and 69632 on rank 1 (.*): expected the same on all ranks" "$out/err"
+}
+
 # Two steps in one stage, two in the other: the bits of four in one.
 resumed() { # resumed "STAGE STAGE"..
     # shellcheck disable=SC2086
@@ -188,6 +215,10 @@ fi
 ok "by messages, what is not built is refused" refused_by_messages
 ok "by messages, an option without effect is named" noted
 ok "by messages, a slow rank stays" slow_stays
+export YOKE_TRANSPORT=local
+ok "by messages, --shard-unit is the most bytes of a bucket" unit_is_bucket
+ok "and equal on all ranks" unit_differs
+unset YOKE_TRANSPORT
 if "$yoke" info --kinds 2>/dev/null | grep -q '^opencl$'; then
     # shellcheck disable=SC2086
     ok "OpenCL: gpt2 in bf16" same "cpu:0! opencl:0@1!" $gpt2 --precision bf16

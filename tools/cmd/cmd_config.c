@@ -39,6 +39,7 @@
       "Which values should lie in slices over the ranks (state, gradients, params)?", 0, 0, false) \
     X("shard-within", "world|host", "--shard params: slices over all ranks, or within each host", "train", NULL, 0, 0, false) \
     X("shard-parts", "equal|speed|N:N..", "slices of each rank", "train", NULL, 0, 0, false) \
+    X("shard-unit", "auto|BYTES", "most bytes of a unit that --shard params brings, as 4M", "train", NULL, 0, 0, false) \
     X("reshard-after-forward", "on|off", "--shard params brings parameters again for backward", "train", NULL, 0, 0, false) \
     X("prefetch-units", "auto|N", "units that --shard params brings early", "train", NULL, 0, 0, false) \
     X("keep-whole", "N", "--shard params: a unit of at most N elements stays whole", "train", NULL, 0, 0, false) \

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/base/number.h"
+#include "core/base/option.h"
 #include "core/base/word.h"
 #include "core/run/stage.h"
 
@@ -201,6 +202,19 @@ static bool gradients_refuse(const yk__cli *cli)
     return bad;
 }
 
+/* The bounds of YOKE_BUCKET_BYTES, as a unit is a bucket. */
+static bool unit_fits(const yk__cli *cli, const char *unit, uint64_t bytes)
+{
+    const yk__option_row *row = yk__option_row_of(YK__OPTION_BUCKET_BYTES);
+    if (bytes < row->least || bytes > row->most)
+        return value_refuse(cli, "shard-unit", unit, "bytes, from 4096 to 1024G (as 16M), or auto");
+    if (!yk__cli_typed(cli, "bucket-bytes"))
+        return true;
+    yk__cli_usage(cli->command, "--shard-unit %s and --bucket-bytes %s: a unit is a bucket, so they say the same: choose one", unit,
+                  yk__cli_text(cli, "bucket-bytes"));
+    return false;
+}
+
 /* Fills in how --shard params brings parameters; false after a message about a form that is not built. */
 static bool params_take(const yk__cli *cli, const yk__stage *stage, yk_config *config)
 {
@@ -209,9 +223,13 @@ static bool params_take(const yk__cli *cli, const yk__stage *stage, yk_config *c
     const char *ahead = yk__cli_text(cli, "prefetch-units");
     const double whole = size_value(yk__cli_text(cli, "keep-whole"));
     bool good = true;
-    if (yk__word_find("auto", unit, strlen(unit)) < 0) {
-        yk__cli_usage(cli->command, "--shard-unit %s: not built yet: a unit is a bucket of parameters, of at most YOKE_BUCKET_BYTES", unit);
+    if (yk__word_find("all|block", unit, strlen(unit)) >= 0) {
+        yk__cli_usage(cli->command, "--shard-unit %s: not built yet: a unit is a bucket of parameters, whose most bytes a size gives: "
+                      "--shard-unit 16M", unit);
         good = false;
+    } else if (yk__word_find("auto", unit, strlen(unit)) < 0) {
+        config->shard_unit = (uint64_t)size_value(unit);
+        good = unit_fits(cli, unit, config->shard_unit) && good;
     }
     if (names) {
         yk__cli_usage(cli->command, "--keep-whole-params %s: not built yet: units stay whole by their size (--keep-whole)", names);
@@ -251,7 +269,7 @@ void shard_read(const yk__cli *cli, yk_config *config, bool *bad)
     const bool good[] = { /* all are read, so that each mistake has its message */
         word_read(cli, "shard-within", "world|host"), word_read(cli, "reshard-after-forward", "on=true|off=false"),
         word_read(cli, "reduce", "auto|micro|window"), word_read(cli, "tied-gradients", "once|twice"),
-        size_read(cli, "shard-unit", "auto|all"), size_read(cli, "prefetch-units", "auto"), size_read(cli, "keep-whole", ""),
+        size_read(cli, "shard-unit", "auto|all|block"), size_read(cli, "prefetch-units", "auto"), size_read(cli, "keep-whole", ""),
         regex_read(cli), offload_read(cli, config), layout_read(cli), scaling_read(cli, config), plan_read(cli)};
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
         *bad = *bad || !good[i];

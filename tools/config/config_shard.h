@@ -28,7 +28,7 @@
          "in slices over the ranks: the optimizer's state; gradients, too; parameters, too", NULL},                                      \
         {"shard-within", "world|host", "world", "--shard params: slices over all ranks and hosts, or all parameters on each host", NULL},\
         {"shard-parts", "equal|speed|N:N..", "speed", "slices of each rank: alike, by measured speed and what fits, or by parts", NULL}, \
-        {"shard-unit", "auto|all|BYTES", "auto", "parameters that --shard params brings together: a bucket (auto)", NULL},           \
+        {"shard-unit", "auto|BYTES", "auto", "most bytes of a unit that --shard params brings, as 4M; auto: YOKE_BUCKET_BYTES", NULL}, \
         {"reshard-after-forward", "on|off", "on", "--shard params brings parameters again for backward", NULL},                      \
         {"prefetch-units", "auto|N", "auto", "units that --shard params brings early; auto: 0, over messages 1", NULL},               \
         {"keep-whole", "N", "100000", "--shard params: a unit of at most N elements stays whole on each device", NULL},              \

@@ -91,7 +91,7 @@
 
 #define TRAIN_REFUSED_OPTIONS                                                                                                 \
     TRAIN_REFUSED("fsdp-min-num-params|fsdp-transformer-layer-cls-to-wrap",                                                   \
-                      "units are buckets of parameters (YOKE_BUCKET_BYTES): leave it out"),                                   \
+                      "units are buckets of parameters (--shard-unit): leave it out"),                                   \
         TRAIN_REFUSED("ddp-backend|xpu-backend",                                                                                          \
                       "ranks meet in shared memory, and over TCP between hosts; YOKE_TRANSPORT names another transport"),     \
         TRAIN_REFUSED("mp-parameters|tensor-model-parallel-size|pipeline-model-parallel-size|tensor-parallel-size|"          \

@@ -7,6 +7,7 @@
  * which holds the error; NULL if there is no memory.
  */
 #include <float.h>
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -109,11 +110,16 @@ static bool job_scatters(const yk_job *job)
 static yk_status check_slices(const yk_job *job, yk_error *err)
 {
     const yk_config *c = &job->config;
+    const yk__option_row *buckets = yk__option_row_of(YK__OPTION_BUCKET_BYTES);
     if (c->shard_within && strcmp(c->shard_within, "world") && strcmp(c->shard_within, "host"))
         return yk__fail(err, YK_E_ARG, "yk_config.shard_within: expected world or host, got %.80s", c->shard_within);
-    if (job_stage(job).kind != YK__STAGE_PARAMS && (c->shard_within || c->gathered_stay || c->prefetch_units || c->keep_whole))
-        return yk__fail(err, YK_E_ARG, "yk_config: shard_within, gathered_stay, prefetch_units and keep_whole have no effect but with "
-                        "shard \"params\": expected it, got %.80s", c->shard ? c->shard : "none");
+    if (job_stage(job).kind != YK__STAGE_PARAMS &&
+        (c->shard_within || c->gathered_stay || c->prefetch_units || c->keep_whole || c->shard_unit))
+        return yk__fail(err, YK_E_ARG, "yk_config: shard_within, gathered_stay, prefetch_units, keep_whole and shard_unit have no effect "
+                        "but with shard \"params\": expected it, got %.80s", c->shard ? c->shard : "none");
+    if (c->shard_unit && (c->shard_unit < buckets->least || c->shard_unit > buckets->most))
+        return yk__fail(err, YK_E_ARG, "yk_config.shard_unit (--shard-unit): expected %" PRIu64 " bytes to %" PRIu64 ", got %" PRIu64,
+                        buckets->least, buckets->most, c->shard_unit);
     return YK_OK;
 }
 
@@ -213,6 +219,7 @@ typedef struct rank_info {
     uint32_t inference;
     uint32_t offload, has_memory; /* the job's setting, yk__offload; this rank's device has memory of its own */
     uint32_t stores;              /* activations=host */
+    uint64_t unit;                /* most bytes of a bucket, where ranks cut them */
 } rank_info;
 
 static void print_table(const yk_job *job, const rank_info *c)
@@ -318,6 +325,16 @@ static yk_status compare_inference(const yk_job *job, const rank_info *all, yk_e
     return YK_OK;
 }
 
+static yk_status compare_unit(const yk_job *job, const rank_info *all, yk_error *err)
+{
+    for (uint32_t r = 1; r < job->team.world; r++)
+        if (all[r].unit != all[0].unit)
+            return yk__fail(err, YK_E_ARG, "yk_config.shard_unit (--shard-unit, else YOKE_BUCKET_BYTES) is %" PRIu64 " on rank 0 (%s) and "
+                            "%" PRIu64 " on rank %u (%s): expected the same on all ranks", all[0].unit, all[0].name, all[r].unit, r,
+                            all[r].name);
+    return YK_OK;
+}
+
 /* Says once that `params` slices nothing that `gradients` does not. */
 static void note_one_copy(const yk_job *job, const rank_info *all)
 {
@@ -359,6 +376,7 @@ static yk_status exchange_infos(yk_job *job, bool capped, yk_error *err)
     own.offload = yk__job_offload(job);
     own.stores = yk__offload_activations(job->config.offload);
     own.has_memory = yk__host_serves(job->device);
+    own.unit = job->config.shard_unit ? job->config.shard_unit : yk__option_number(YK__OPTION_BUCKET_BYTES);
     own.limit = job->config.memory_limit;
     own.free = caps->mem_free;
     own.quantum = caps->row_quantum;
@@ -384,7 +402,7 @@ static yk_status exchange_infos(yk_job *job, bool capped, yk_error *err)
         if (job->team.rank == 0 && !job->config.quiet)
             print_table(job, all);
         if (!compare_fixed(job, all, 0, err) && !compare_fixed(job, all, 1, err) && !compare_inference(job, all, err) &&
-            !compare_offload(job, all, err) && !make_shares(job, all, &fixed, capped, err))
+            !compare_offload(job, all, err) && !compare_unit(job, all, err) && !make_shares(job, all, &fixed, capped, err))
             yk__paces_measure(job, err);
     }
     yk__fixed_free(&fixed);
@@ -472,6 +490,7 @@ static yk_status assemble_job(yk_job *job, bool capped, yk_error *err)
                                  .pulls_stay = stage.stays,
                                  .pulls_ahead = job->config.prefetch_units,
                                  .keep_whole = job->config.keep_whole ? job->config.keep_whole : KEEP_WHOLE,
+                                 .unit_bytes = job->config.shard_unit,
                                  .local_sgd = job->config.local_sgd_steps > 0,
                                  .inference = job->config.inference,
                                  .offloads = offload != YK__OFFLOAD_NONE,
