@@ -45,7 +45,7 @@ static void send_text(cts *c, char verdict, const char *fmt, ...)
 #define KEPT 10 /* one case in so many */
 
 /* For --quick: the first case of an operation and type, with and without accumulation, then every KEPTth;
- * cases that compile for seconds only in fp32. */
+ * cases that compile for seconds only in fp32; each collective, as it compiles nothing. */
 static bool case_sampled(const char *name)
 {
     static struct {
@@ -57,6 +57,8 @@ static bool case_sampled(const char *name)
     uint32_t at;
     if (strstr(name, ".largest.") && strstr(name, "f16")) /* or bf16 */
         return false;
+    if (strstr(name, "/coll."))
+        return true;
     for (uint32_t i = 0; i < 3; i++)
         h = strstr(name, types[i]) ? yk__hash_u64(h, i) : h;
     h = strstr(name, ".accumulate") ? yk__hash_u64(h, 3) : h;
