@@ -121,6 +121,27 @@ same() { # DeepSpeed's file as options; AdamW, as DeepSpeed's Adam is
 }
 ok "a file trains the bits of the same options" same
 
+rates() { # rates ARGUMENTS..: the learning rates of four steps
+    "$yoke" train --model mlp --model-config hidden=8 --data "idx:$out/images" --global-batch 32 --max-steps 4 --logging-steps 1 \
+        --eval-strategy no --learning-rate 2e-3 --output-dir "$out/w" --overwrite-output-dir --log "$out/w.log" "$@" \
+        >"$out/stdout" 2>"$out/err" || { cat "$out/err"; return 1; }
+    grep -o '"lr": [0-9.e-]*' "$out/w.log" | head -n 4 | tr '\n' ' '
+}
+warmups() { # auto is the command's own number or 0, which DeepSpeed makes 2; a typed number takes the file's place
+    for t in WarmupLR WarmupDecayLR WarmupCosineLR; do
+        printf '{"scheduler": {"type": "%s", "params": {"warmup_num_steps": "auto", "total_num_steps": "auto"}}}' $t >"$out/w.json"
+        for k in 0 3; do
+            want=$(rates --lr-scheduler-type $t --lr-scheduler-kwargs warmup_num_steps=$k) && [ -n "$want" ] || { echo "$want"; return 1; }
+            got=$(rates --deepspeed "$out/w.json" --warmup-steps $k) && [ "$got" = "$want" ] ||
+                { echo "$t $k: $got, expected $want"; return 1; }
+            [ $k = 3 ] || got=$(rates --deepspeed "$out/w.json") && [ "$got" = "$want" ] ||
+                { echo "$t: $got, expected $want"; return 1; }
+            sed -i 's/"warmup_num_steps": "auto"/"warmup_num_steps": 4/' "$out/w.json"
+        done
+    done
+}
+ok "the warm-up of DeepSpeed's schedules" warmups
+
 stage3() { # each name of it trains, and processors say that they share one copy
     for form in "--deepspeed={\"zero_optimization\":{\"stage\":3},\"train_micro_batch_size_per_gpu\":16}" "--fsdp=full_shard auto_wrap" \
         "--sharded_ddp=zero_dp_3" "--fsdp-config={\"sharding_strategy\":\"FULL_SHARD\",\"min_num_params\":100}" "--shard=Hybrid-Shard" \

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/word.h"
 #include "tools/train/output.h"
 #include "tools/config/config_shard.h"
 #include "tools/eval/predict.h"
@@ -245,9 +246,21 @@ static void spare_from_decay(train_run *r)
             yk_opt_move(r->opt, group, yk_param_at(r->job, i));
 }
 
+/* DeepSpeed's schedules warm up for 1000 steps if nothing says how many. A given 0 says it. */
+static void choose_no_warmup(const train_run *r, yk_sched_config *sched, char *text, size_t size)
+{
+    const char *params = sched->params ? sched->params : "";
+    if (!yk__cli_given(r->cli, "warmup-steps") || sched->warmup_steps > 0 || strstr(params, "warmup_num_steps") ||
+        yk__word_find("warmuplr|warmupdecaylr|warmupcosinelr", sched->name, strlen(sched->name)) < 0)
+        return;
+    snprintf(text, size, "%s%swarmup_num_steps=0", params, *params ? "," : "");
+    sched->params = text;
+}
+
 static void make_trainer(train_run *r)
 {
     bool bad = false;
+    char params[1100];
     yk_sched_config sched = {.name = yk__cli_text(r->cli, "lr-scheduler-type"), .params = yk__cli_text(r->cli, "lr-scheduler-kwargs")};
     r->opt = make_optimizer(r);
     spare_from_decay(r);
@@ -261,6 +274,7 @@ static void make_trainer(train_run *r)
     const double ratio = yk__cli_real(r->cli, "warmup-ratio", 0, 1, &bad);
     sched.warmup_steps = ratio > 0 ? ceil(sched.total_steps * ratio)
                                    : train_steps_of(train_steps_read(r->cli, "warmup-steps", &bad), r->total);
+    choose_no_warmup(r, &sched, params, sizeof params);
     train_when_total(&r->log_when, r->total);
     train_when_total(&r->eval_when, r->total);
     train_when_total(&r->save_when, r->total);

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/word.h"
+
 #define WITH_RANKS "rows of a step over all ranks: two of it, the micro batch and the accumulation give the third"
 #define LOSS_SCALING "--loss-scaling, by DeepSpeed's rule"
 #define ALWAYS "always so, or there is nothing to choose"
@@ -73,7 +75,8 @@ static const settings_key keys[] = {
     {"scheduler.type", SETTINGS_WORD, SETTINGS_HONOURED, "WarmupLR|WarmupDecayLR|WarmupCosineLR|OneCycle|LRRangeTest", NULL,
      "train:lr-scheduler-type", "--lr-scheduler-type"},
     {"scheduler.params", SETTINGS_MAP, SETTINGS_HONOURED, NULL, NULL, NULL, NULL},
-    {"scheduler.params.warmup_min_lr|warmup_max_lr|warmup_num_steps|total_num_steps|warmup_min_ratio|cos_min_ratio|cycle_min_lr|"
+    {"scheduler.params.warmup_num_steps", SETTINGS_REAL, SETTINGS_HONOURED, "-1 1e30", NULL, NULL, "--warmup-steps"},
+    {"scheduler.params.warmup_min_lr|warmup_max_lr|total_num_steps|warmup_min_ratio|cos_min_ratio|cycle_min_lr|"
      "cycle_max_lr|decay_lr_rate|cycle_first_step_size|cycle_second_step_size|decay_step_size|lr_range_test_min_lr|"
      "lr_range_test_step_size|lr_range_test_step_rate|last_batch_iteration",
      SETTINGS_REAL, SETTINGS_HONOURED, "-1 1e30", NULL, NULL, "--lr-scheduler-kwargs"},
@@ -87,13 +90,13 @@ static const settings_key keys[] = {
     {"zero_optimization.cpu_offload_use_pin_memory", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, "always pinned where a card is"},
     {"zero_optimization.offload_optimizer|offload_param", SETTINGS_MAP, SETTINGS_HONOURED, NULL, NULL, NULL, NULL},
     {"zero_optimization.offload_optimizer.device", SETTINGS_WORD, SETTINGS_HONOURED, "none|cpu|nvme", NULL, NULL,
-     "--offload state=host, or state=nvme:DIR"},
+     "cpu: --offload state=host; nvme: --offload state=nvme:DIR"},
     {"zero_optimization.offload_param.device", SETTINGS_WORD, SETTINGS_HONOURED, "none|cpu|nvme", NULL, NULL,
-     "--offload params=host; nvme is not built yet"},
+     "cpu: --offload params=host; nvme: not built yet, a run refuses it"},
     {"zero_optimization.offload_optimizer.nvme_path", SETTINGS_TEXT, SETTINGS_HONOURED, NULL, NULL, NULL,
      "the folder of --offload state=nvme:DIR"},
     {"zero_optimization.offload_param.nvme_path", SETTINGS_TEXT, SETTINGS_HONOURED, NULL, NULL, NULL,
-     "the folder of --offload params=nvme:DIR, which is not built yet"},
+     "the folder of --offload params=nvme:DIR: not built yet, a run refuses it"},
     {"zero_optimization.offload_optimizer.ratio", SETTINGS_REAL, SETTINGS_HONOURED, "0 1", NULL, NULL,
      "the part of --offload state; parts below 1 are not built yet"},
     {"zero_optimization.offload_optimizer.pin_memory|buffer_count|fast_init|pipeline|pipeline_read|pipeline_write|cpuadam_cores_perc",
@@ -254,13 +257,28 @@ static void finish_optimizer(settings *s, const char *file, const yk__tree *map)
     }
 }
 
+/* The steps of a warm-up are --warmup-steps, so that a typed one takes their place. "auto" is Trainer's: the command's own number, or 0.
+ * Without the key DeepSpeed has 1000. */
+static bool finish_warmup(settings *s, const char *file, const yk__tree *map)
+{
+    const char *type = settings_text(map, "scheduler.type"), *path = "scheduler.params.warmup_num_steps";
+    const yk__tree *steps = yk__tree_get(yk__tree_get(yk__tree_get(map, "scheduler"), "params"), "warmup_num_steps");
+    const bool warms = type && yk__word_find("warmuplr|warmupdecaylr|warmupcosinelr", type, strlen(type)) >= 0;
+    const bool automatic = steps && steps->kind == YK__TREE_TEXT && !strcasecmp(steps->text, "auto");
+    if (!warms || !(automatic || (settings_text(map, path) && !steps->text[strspn(steps->text, "0123456789")])))
+        return false;
+    settings_put(s, SETTINGS_TRAIN, "warmup-steps", automatic ? "0" : steps->text, file, settings_at(map, path));
+    return true;
+}
+
 static void finish_schedule(settings *s, const char *file, const yk__tree *map)
 {
     const yk__tree *params = yk__tree_get(yk__tree_get(map, "scheduler"), "params");
+    const bool warmed = finish_warmup(s, file, map);
     char text[1024];
     size_t n = 0;
     for (const yk__tree *c = params ? params->child : NULL; c && n < sizeof text; c = c->next)
-        if (settings_text(params, c->key))
+        if (settings_text(params, c->key) && !(warmed && !strcmp(c->key, "warmup_num_steps")))
             n += (size_t)snprintf(text + n, sizeof text - n, "%s%s=%s", n ? "," : "", c->key, c->text);
     if (n && n < sizeof text)
         settings_put(s, SETTINGS_TRAIN, "lr-scheduler-kwargs", text, file, settings_of(params));
