@@ -212,7 +212,7 @@ offloads() { # a device with memory of its own whose optimizer's state has no ro
         ! grep -q '"offload": "state=host"' "$out/free" || return 1
     limit=$(python3 -c 'import json, sys
 print(json.load(open(sys.argv[1]))["candidates"][0]["rank_bytes"] - 100000)' "$out/free")
-    "$yoke" plan "$@" --limit "$limit" >"$out/plan" || { cat "$out/plan"; return 1; }
+    "$yoke" plan "$@" --limit "$limit" --measure-seconds 0 >"$out/plan" || { cat "$out/plan"; return 1; }
     cat "$out/plan"
     grep -q '^ 1  [a-z]* *state=host ' "$out/plan" && grep -q '^ -  state      no         .* needs ' "$out/plan" || return 1
     # shellcheck disable=SC2046
@@ -224,14 +224,14 @@ keeps_away() { # no candidate without it fits: the plan leaves activations on th
     export YOKE_PLUGINS="cpu,$YOKE_BUILD/tests/dist/.libs/yoke_slow.so" YOKE_SLOW_OWN=1 YOKE_SLOW_FACTORS=1
     set -- --model gpt2 --model-config n_layer=8,n_embd=64,n_head=2,vocab_size=256,n_positions=512,seq_len=512 --devices slow:0 \
         --shard state --global-batch 1 --eval-strategy no
-    "$yoke" plan "$@" --limit 7000000 >"$out/plan" || { cat "$out/plan"; return 1; }
+    "$yoke" plan "$@" --limit 7000000 --measure-seconds 0 >"$out/plan" || { cat "$out/plan"; return 1; }
     cat "$out/plan"
     grep -q '^ 1  state      state=host,activations=host ' "$out/plan" && grep -q '^ -  state      activations=host ' "$out/plan" &&
         grep -q '^ -  state      state=host ' "$out/plan" && ! grep -q '^ [1-9]  state      \(no\|state=host\) ' "$out/plan" || return 1
     # shellcheck disable=SC2046
     YOKE_MEMORY_LIMIT=7000000 "$yoke" train "$@" --data "text:$out/text,tokenizer=bytes,seq-len=512" $(chosen) --max-steps 2 \
         --output-dir "$out/keeps" >"$out/said" 2>&1 || { cat "$out/said"; return 1; }
-    "$yoke" plan $gpt2 --devices slow:0 --global-batch 8 >"$out/plan" && ! grep activations= "$out/plan" || return 1
+    "$yoke" plan $gpt2 --devices slow:0 --global-batch 8 --measure-seconds 0 >"$out/plan" && ! grep activations= "$out/plan" || return 1
     unset YOKE_PLUGINS YOKE_SLOW_OWN YOKE_SLOW_FACTORS
 }
 drive="$out/a&d'r\$ive" # a shell reads its name in quotes alone
@@ -242,9 +242,9 @@ disk() { # moments that no micro batch has room for: the plan has them on the di
     "$yoke" plan "$@" --disk "$drive" --objective memory --measure-seconds 0 --json >"$out/free" && ! grep -q 'nvme' "$out/free" || return 1
     limit=$(python3 -c 'import json, sys
 print(json.load(open(sys.argv[1]))["candidates"][0]["rank_bytes"] - 10000000)' "$out/free")
-    "$yoke" plan "$@" --limit "$limit" >"$out/plan" 2>"$out/err" && return 1
+    "$yoke" plan "$@" --limit "$limit" --measure-seconds 0 >"$out/plan" 2>"$out/err" && return 1
     "$yoke" plan "$@" --limit "$limit" --disk "$drive" --measure-seconds 0 --json >"$out/json" || { cat "$out/json"; return 1; }
-    "$yoke" plan "$@" --limit "$limit" --disk "$drive" >"$out/plan" || { cat "$out/plan"; return 1; }
+    "$yoke" plan "$@" --limit "$limit" --disk "$drive" --measure-seconds 0 >"$out/plan" || { cat "$out/plan"; return 1; }
     cat "$out/plan"
     grep -q '^ 1  state      state=nvme ' "$out/plan" && grep -q '^ -  state      no         .* needs ' "$out/plan" &&
         grep -q '^rank 0  cpu:0!* .*, disk [0-9]* %$' "$out/plan" &&
@@ -287,7 +287,8 @@ else
 fi
 
 page() { # the blocks of commands, in order, with `yoke` the one of this build
-    sed -n '/^```sh$/,/^```$/p' "$YOKE_SOURCE/docs/plan.md" | sed -e '/^```/d' -e "s|^yoke |\"\$YOKE\" |" >"$out/page.sh"
+    sed -n '/^```sh$/,/^```$/p' "$YOKE_SOURCE/docs/plan.md" | sed -e '/^```/d' -e "s|^yoke plan |&--measure-seconds 1 |" \
+        -e "s|^yoke |\"\$YOKE\" |" >"$out/page.sh"
     [ "$(grep -c '"$YOKE"' "$out/page.sh")" = 5 ] || { cat "$out/page.sh"; return 1; }
     OUT=$out YOKE=$yoke sh -e "$out/page.sh" >"$out/said" 2>"$out/err" || { cat "$out/err"; return 1; }
     cat "$out/said"
@@ -327,7 +328,7 @@ steps() { # wrong times of a device are corrected by steps: whole ones, or of a 
     for seconds in 1e-6 20; do
         pretend $seconds || return 1
         YOKE_CACHE_DIR="$out/steps" "$yoke" plan "$@" --measure-seconds 0 >"$out/model" || return 1
-        YOKE_CACHE_DIR="$out/steps" "$yoke" plan "$@" >"$out/$seconds" 2>"$out/err" || return 1
+        YOKE_CACHE_DIR="$out/steps" "$yoke" plan "$@" --measure-seconds 6 >"$out/$seconds" 2>"$out/err" || return 1
         grep 'times of [0-9]* candidates are measured, of [0-9]* scaled' "$out/err" || { cat "$out/err"; return 1; }
     done
     python3 - "$out/1e-6" "$out/20" <<'P'
