@@ -20,7 +20,7 @@ manual() { # manual PROGRAM [COMMAND]: it has the sections of a page, and every 
     return 0
 }
 
-for command in train eval predict info env launch trace estimate-memory bench test plugin inspect tokenize; do
+for command in train eval predict info env config launch trace estimate-memory plan bench test plugin inspect tokenize; do
     ok "yoke $command --help" helps "$yoke" $command
     ok "yoke $command --man" manual "$yoke" $command
 done
