@@ -19,7 +19,8 @@
  *
  * Every wait ends with YK_E_CANCELLED or YK_E_DEVICE_LOST and the name of the rank at fault within two seconds of a death.
  * Ranks have their number in the job everywhere.
- * Thread rule: one thread per job (the step thread). A progress thread (yk__coll_config) drives requests over messages.
+ * Thread rule: one thread per job (the step thread); yk__coll_abort alone may come from any thread.
+ * A progress thread (yk__coll_config) drives requests over messages.
  */
 #ifndef YOKE_CORE_COLL_COLL_H
 #define YOKE_CORE_COLL_COLL_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shape inference of all_reduce, all_stats and most composites; each row of op_table.h names its function. shape_prim.c infers dropout, the
- * elementwise composites and the maps; round8.c infers round8. yk__infer (shape.c) calls a function after the number of operands and
- * attributes was checked, both for the builder and for the checker. The checker's graphs come from elsewhere, so an attribute may have any
- * value. Lengths count elements; an attribute list is written in the order of plugin.h. Any thread; pure, but for s->err. yk__infer sets
- * n_out from the table first: a function with optional outputs sets it anew.
+ * Shape inference of all_reduce, all_stats (yk__infer_bn_stats) and most composites; each row of op_table.h names its function.
+ * shape_prim.c infers dropout, the elementwise composites and the maps; round8.c infers round8. yk__infer (shape.c) calls a function after
+ * the number of operands and attributes was checked, both for the builder and for the checker. The checker's graphs come from elsewhere, so
+ * an attribute may have any value. Lengths count elements; an attribute list is written in the order of plugin.h. Any thread; pure, but for
+ * s->err. yk__infer sets n_out from the table first: a function with optional outputs sets it anew.
  */
 #include "core/graph/graph_internal.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A group of ranks: the way of this process into a job, its control plane (core/control) and its collectives (core/coll). Their headers
- * define members, excluded ranks, the order of calls and the end of waits. core/run makes its requests on yk__group_coll itself. This
+ * define members, excluded ranks, the order of calls and the end of waits. core/run and
+ * core/job/session/host_coll.c make their requests on yk__group_coll themselves. This
  * header has core/job's operations on all ranks:
  *   by all      yk__group_barrier, all_gather, sum_f64, set_members: for users and checkpoints. An excluded rank takes part; it is
  *               woken for it.

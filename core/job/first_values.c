@@ -3,7 +3,8 @@
  * Makes first values of parameters and states: constants, uniform and normal numbers. Each element follows from the seed, the parameter's
  * name and the element's number alone, so all ranks have the same, and a rank makes any range by itself.
  *
- * core/job/param.c makes a source before the first run; the engine reads it in the step thread.
+ * core/job/param.c makes a source before the first run (yk__params_ready). It reads a state's source itself, at once and whole; the engine
+ * reads a parameter's later, by range. The step thread.
  */
 #include "core/job/first_values.h"
 

@@ -5,7 +5,8 @@
  * before yk__plan_dump_list, which needs the folder.
  *
  * The graph after each pass goes to a text file (pass-N-07-empty.txt), so that two passes can be compared. N is the plan's number in the
- * lines of YOKE_LOG=debug. A plan that passes.c gives up for the arena's limit has files of its passes only.
+ * lines of YOKE_LOG=debug. It counts the plans of one process, so ranks need a folder each. A plan that passes.c gives up for the arena's
+ * limit has files of its passes only.
  */
 #include <errno.h>
 #include <stdatomic.h>

@@ -7,7 +7,7 @@
  * the device's clock follows from one fact: work begins after it was submitted. If a device gives no spans (no queue_span), its lane says
  * so, and shows when work was submitted and when the host saw it done.
  *
- * All functions take NULL, a tracer that is off. Thread rule: the step thread.
+ * All functions but yk__tracer_is_own and yk__tracer_end take NULL, a tracer that is off. Thread rule: the step thread.
  */
 #ifndef YOKE_CORE_RUN_TRACER_H
 #define YOKE_CORE_RUN_TRACER_H

@@ -3,7 +3,8 @@
  * The end of an accumulation window: reduce, norm, judge, step, publish.
  *
  * yk__engine_update (api.c) calls yk__updater_run for yk_step, in the step thread, once for each window, on all ranks, excluded ones too.
- * The columns reduce, norm and publish of the rank's way (way.h) do the exchanges.
+ * yk__engine_optimizer calls yk__updater_begin once, before the first update or an earlier checkpoint. The columns reduce, norm and publish
+ * of the rank's way (way.h) do the exchanges.
  */
 #include "core/run/update.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A transport's calls for the tests of yoke-cts --transport: every failure is reported in the transport's words, and every wait has an end.
- * The groups tr_*.c call it in each test rank, a forked process; one test of tr_waits.c calls it from a second thread too.
+ * The groups tr_*.c call it in each test rank, a forked process; two tests of tr_waits.c, `exchange` and `wait`, call it from a second
+ * thread too.
  *
  * cts_tr_end releases the operation, by `test`; after a timeout or a failure of wait_any the operation stays.
  */

@@ -14,9 +14,14 @@
 
 #include "tools/train/reports.h"
 
-train_json train_number(double v)
+typedef struct number_text {
+    char text[32];
+} number_text;
+
+/* A number in JSON; null if it is not finite. */
+static number_text number_write(double v)
 {
-    train_json t = {"null"};
+    number_text t = {"null"};
     if (isfinite(v))
         snprintf(t.text, sizeof t.text, "%.9g", v);
     return t;
@@ -42,9 +47,9 @@ static void print_step(const train_run *r, FILE *f, uint64_t epoch, double rows_
     fprintf(f,
             "{\"step\": %llu, \"epoch\": %llu, \"loss\": %s, \"lr\": %s, \"grad_norm\": %s, \"samples_per_s\": %s, "
             "\"tokens_per_s\": %s, \"seconds\": %.6g}\n",
-            (unsigned long long)r->steps, (unsigned long long)epoch, train_number(yk_step_loss(r->opt)).text,
-            train_number(yk_lr(r->opt)).text, train_number(yk_grad_norm(r->opt)).text,
-            train_number(rows_per_s).text, train_number(tokens_per_s).text, train_seconds() - r->started);
+            (unsigned long long)r->steps, (unsigned long long)epoch, number_write(yk_step_loss(r->opt)).text,
+            number_write(yk_lr(r->opt)).text, number_write(yk_grad_norm(r->opt)).text,
+            number_write(rows_per_s).text, number_write(tokens_per_s).text, train_seconds() - r->started);
 }
 
 /* All ranks call it, and rank 0 writes: the speed is over all ranks, and the span ended on all. */

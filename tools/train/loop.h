@@ -58,12 +58,6 @@ typedef struct train_run {
     prediction plan;
 } train_run;
 
-/* A number in JSON; null if it is not finite. */
-typedef struct train_json {
-    char text[32];
-} train_json;
-train_json train_number(double v);
-
 /* Sets r->steps to the data's place: a checkpoint's, or the start. */
 void train_begin(train_run *r);
 /* Trains up to step r->total, saves the model, then evaluates it: a failed evaluation loses no model. An error is the job's. */

@@ -3,8 +3,9 @@
  * The matrix product of one worker: the five loops around the micro-kernel (figure in blocking.h), and products whose operands are read in
  * place, without packing.
  *
- * The steps of products, convolutions and attention call cpu_gemm_run on a worker, with packing memory of that worker. C may be overwritten
- * or added to; sums are f32, in an order that the shape alone decides.
+ * The steps of products, convolutions and attention call cpu_gemm_run on a worker, with packing memory of that worker. cpu_dot.c asks
+ * cpu_gemm_in_place and cpu_gemm_prefers_transposed while it compiles. C may be overwritten or added to. Sums are f32, those of a long k go
+ * to double now and then (blocking.h). Shape, types and instruction set decide their order, and no rectangle or worker.
  */
 #include "backends/cpu/gemm/gemm.h"
 

@@ -9,6 +9,9 @@
  * order and sends the sum. The owner adds the hosts' sums, each host at the place of its lowest rank. A host then sends as many bytes as if
  * it had one rank.
  *
+ * Short slices of members on hosts of their own go in rounds (msg_rounds.h): each member passes on what is not for itself. Then one piece
+ * has all, and yk__msg_sum_post is not called.
+ *
  * The sender may round the numbers (yk__coll_config.wire). The receiver adds them up in f32.
  */
 #include "core/coll/messages/msg_reduce.h"

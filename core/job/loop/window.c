@@ -3,8 +3,9 @@
  * yk_step and yk_end: the end of a micro batch, and of an accumulation window, the micro batches of one optimizer step. At a window's end:
  * the update by the engine (core/run), the window's loss, checks and the next window's shares.
  *
- * The user's program calls them in the step thread, on all ranks. yk_data_next and yk_sampler_next call yk__window_begin before the next
- * batch. yk_step returns while the device may still compute.
+ * The user's program calls them in the step thread, on all ranks. yk_data_next and yk_sampler_next call yk__batch_leave before the next
+ * batch, and then yk__window_begin, but not for evaluation; a sampler does so only if it is by_speed. yk_step returns while the device may
+ * still compute.
  */
 #include "core/job/loop/window.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `yoke test --golden DIR`, folder layers/: single layers and losses, forward and backward, against numbers of PyTorch. cmd_test.c calls it
- * in the main thread. Inputs with an expected gradient are parameters, the other ones host inputs; the gradient of sum(gout * out) comes by
- * yk_backward.
+ * in the main thread of a job of one rank. Inputs with an expected gradient are parameters, those named running_* states, the other ones
+ * host inputs; the gradient of sum(gout * out) comes by yk_backward.
  */
 #include <math.h>
 #include <stdio.h>
