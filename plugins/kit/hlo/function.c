@@ -248,6 +248,8 @@ hlo_tensor hlo_read(hlo_lowering *ctx, const yk_value *v)
 {
     const hlo_tensor base = base_now(ctx, v->base);
     view w;
+    if (!kit_value_count(v)) /* nothing to gather */
+        return hlo_number(&ctx->body, hlo_shape_of(v), 0);
     if (is_whole(ctx, v))
         return hlo_reshape(&ctx->body, base, v->dims, v->dim);
     const hlo_tensor vector = vector_of(ctx, base);
