@@ -149,18 +149,18 @@ else
     skip "cards" "the fake driver runs kernels on x86-64 only"
 fi
 # Drivers without a card compute in the host's memory, so they stay as they are, but for a plugin around theirs that copies.
-for device in opencl vulkan; do
-    if ! "$yoke" info --kinds 2>/dev/null | grep -q "^$device$"; then
-        skip "$device" "no such device here"
+for driver in opencl vulkan; do
+    if ! "$yoke" info --kinds 2>/dev/null | grep -q "^$driver$"; then
+        skip "$driver" "no such device here"
         continue
     fi
     # shellcheck disable=SC2086
     {
-        ok "$device stays as it is" says $device:0! activations=host '; the devices of the other ranks compute in its memory'
+        ok "$driver stays as it is" says $driver:0! activations=host '; the devices of the other ranks compute in its memory'
         slow
-        export YOKE_SLOW_PLUGIN=$device
-        ok "mlp on $device" pair $mlp --devices slow:0!
-        [ $device = vulkan ] || ok "gpt2 on $device" pair $gpt2 --devices slow:0!
+        export YOKE_SLOW_PLUGIN=$driver
+        ok "mlp on $driver" pair $mlp --devices slow:0!
+        [ $driver = vulkan ] || ok "gpt2 on $driver" pair $gpt2 --devices slow:0!
         [ -z "${YOKE_TEST_LONG-}" ] || each_model slow:0!
     }
     unset YOKE_PLUGINS YOKE_SLOW_PLUGIN
