@@ -91,8 +91,8 @@ tests_unit_vulkan_hang_icd_la_LDFLAGS = $(TEST_MODULE)
 endif
 endif
 noinst_HEADERS += tests/unit/balance/recorded.h tests/unit/balance/world.h
-UNIT_SH = tests/style.sh tests/count.sh tests/api.sh tests/pages.sh tests/unit/control/pmix_header.sh tests/unit/graph/op_table.sh \
-	tests/unit/cuda/header.sh tests/unit/cuda/nvcc.sh tests/unit/data/commands.sh
+UNIT_SH = tests/style.sh tests/count.sh tests/api.sh tests/limit.sh tests/pages.sh tests/unit/control/pmix_header.sh \
+	tests/unit/graph/op_table.sh tests/unit/cuda/header.sh tests/unit/cuda/nvcc.sh tests/unit/data/commands.sh
 dist_check_SCRIPTS += $(UNIT_SH)
 TESTS += $(UNIT_SH)
 noinst_HEADERS += tests/unit/cuda/case.h tests/unit/kit/case.h
