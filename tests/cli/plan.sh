@@ -291,16 +291,18 @@ else
 fi
 
 page() { # the blocks of commands, in order, with `yoke` the one of this build
-    seconds=1
-    instrumented && seconds=0 # a step of 50,257 words takes such a build ten; it measures smaller ones below
-    sed -n '/^```sh$/,/^```$/p' "$YOKE_SOURCE/docs/plan.md" | sed -e '/^```/d' -e "s|^yoke plan |&--measure-seconds $seconds |" \
+    sed -n '/^```sh$/,/^```$/p' "$YOKE_SOURCE/docs/plan.md" | sed -e '/^```/d' -e "s|^yoke plan |&--measure-seconds 1 |" \
         -e "s|^yoke |\"\$YOKE\" |" >"$out/page.sh"
     [ "$(grep -c '"$YOKE"' "$out/page.sh")" = 5 ] || { cat "$out/page.sh"; return 1; }
     OUT=$out YOKE=$yoke sh -e "$out/page.sh" >"$out/said" 2>"$out/err" || { cat "$out/err"; return 1; }
     cat "$out/said"
     [ "$(grep -c '^use: --shard ' "$out/said")" = 4 ]
 }
-ok "the commands of docs/plan.md" page
+if instrumented; then
+    skip "the commands of docs/plan.md" "instrumented: the same commands on smaller models are above and below"
+else
+    ok "the commands of docs/plan.md" page
+fi
 
 exact() { # a plan's bytes are the estimate's
     set -- $gpt2 --devices "cpu:0! cpu:0!" --global-batch 8

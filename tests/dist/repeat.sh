@@ -150,8 +150,7 @@ fi
 pair="cpu:0 cpu:1"
 ! "$yoke" info --kinds 2>/dev/null | grep -q '^opencl$' || pair="cpu:0 opencl:0"
 export YOKE_SHARES=3:2
-launchers() { # each program that starts ranks: which rank it makes of whom shows in any model, the transports' bits are above
-    models=mlp
+launchers() { # each program that starts ranks
     ok "$pair, parts of 3 and 2, by yoke launch" launched first --devices "$pair"
     for command in "mpirun.openmpi --oversubscribe" mpiexec.hydra; do
         if command -v ${command%% *} >/dev/null; then
@@ -165,7 +164,6 @@ launchers() { # each program that starts ranks: which rank it makes of whom show
     ok "the same by torchrun's variables on two hosts" torchrun a b 1
     ok "the same by srun's variables" srun a a 1
     ok "the same by srun's variables on two hosts" srun a b 2
-    models=
 }
 if instrumented; then
     skip "the same by other launchers" "instrumented: launchers.sh has their ranks, and the bits are the plain build's"
