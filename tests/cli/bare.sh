@@ -19,8 +19,8 @@ hidden() { # hidden HEADER...: whoever includes one fails
 configured() {
     make -s -C "$YOKE_BUILD" distdir distdir="$out/yoke" && chmod -R u+w "$out/yoke" && mkdir "$out/yoke/build" &&
         hidden check.h hwloc.h sodium.h yaml.h CL/cl.h vulkan/vulkan.h rdma/fabric.h && cd "$out/yoke/build" &&
-        ../configure --prefix="$out/usr" --without-hwloc --without-opencl --without-sodium --without-yaml \
-        --without-ofi --without-vulkan --without-check \
+        CONFIG_SHELL="$(command -v dash || echo /bin/sh)" ../configure --prefix="$out/usr" --without-hwloc --without-opencl \
+            --without-sodium --without-yaml --without-ofi --without-vulkan --without-check \
             CPPFLAGS="-I$out/hidden" CFLAGS=-O0 >configure.out 2>&1 || { tail -n 5 configure.out; return 1; }
     for part in hwloc opencl sodium ofi vulkan yaml check; do
         grep "^ *$part: switched off by --without-$part" configure.out || return 1

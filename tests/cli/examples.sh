@@ -5,8 +5,8 @@
 export YOKE_DEVICES=cpu:0
 examples=$YOKE_BUILD/examples
 has_images=
-texts=80 right=0.9 # of each class, and how many of the test's are told apart then
-instrumented && texts=16 right=0.3 # what a sanitizer sees is in the first steps
+texts=80 tested=30 lines=200 right=0.9 # texts of each class to learn from and to try, and how many are told apart then
+instrumented && texts=16 tested=8 lines=20 right=0.3 # what a sanitizer sees is in the first steps
 [ -d "$data/fashion-mnist" ] && small_images "$out/images" && has_images=1
 
 number() { # number TEXT FILE: what stands behind it on its last line
@@ -54,10 +54,10 @@ stream() { # 323 lines, no multiple of the batch; the same on two ranks
 ok "a stream of unknown length, on two ranks as on one" stream
 
 finetune() {
-    python3 - "$data/banking77" "$out" "$texts" <<'P'
+    python3 - "$data/banking77" "$out" "$texts" "$tested" <<'P'
 import csv, sys
 keep = ["card_arrival", "exchange_rate"]
-for part, each in (("train", int(sys.argv[3])), ("test", 30)):
+for part, each in (("train", int(sys.argv[3])), ("test", int(sys.argv[4]))):
     with open(f"{sys.argv[1]}/{part}.csv", encoding="utf-8", newline="") as f:
         rows = list(csv.reader(f))
     parts = [[r for r in rows[1:] if r[1] == k][:each] for k in keep]
@@ -78,7 +78,7 @@ fi
 
 serving() { # the page's commands, as they stand there; socat by python
     mkdir "$out/bin" && ln -s "$examples/serve" "$out/bin/serve" || return 1
-    sed -n '/^```sh$/,/^```$/p' "$YOKE_SOURCE/docs/serving.md" | sed '/^```/d' >"$out/page.sh"
+    sed -n '/^```sh$/,/^```$/p' "$YOKE_SOURCE/docs/serving.md" | sed -e '/^```/d' -e "s/--bench 200/--bench $lines/" >"$out/page.sh"
     cat >"$out/bin/socat" <<'P'
 #!/usr/bin/env python3
 import socket, sys, time
@@ -92,7 +92,7 @@ P
     PATH=$out/bin:$PATH MODEL=$out/tuned SOCKET=$out/socket sh -e "$out/page.sh" >"$out/said" 2>"$out/errors" ||
         { cat "$out/said" "$out/errors"; return 1; }
     cat "$out/said"
-    grep -q '^warm: 200 lines, p50 [0-9.]* ms, p99 [0-9.]* ms$' "$out/said" && [ ! -e "$out/socket" ] || return 1
+    grep -q "^warm: $lines lines, p50 [0-9.]* ms, p99 [0-9.]* ms\$" "$out/said" && [ ! -e "$out/socket" ] || return 1
     printf 'text,category\nmy card has not arrived,card_arrival\n' >"$out/one.csv"
     "$yoke" predict --from "$out/tuned" --eval-data "csv:$out/one.csv,text=text,label=category" >"$out/predicted" || return 1
     cut -f 2,3 "$out/predicted"

@@ -36,9 +36,11 @@ rank_pid() { # rank_pid RANK TEXT: the process of this rank whose command line h
     done
 }
 
-heard() { # heard PID: until the process has taken SIGINT, SIGUSR1 and SIGTERM, as two that wait for a processor together are one
+heard() { # heard PID: until the process has taken SIGINT, SIGUSR1 and SIGTERM, as two that wait for a processor together are one; a minute
+    i=0
     until [ $((0x$(sed -n 's/^ShdPnd:[[:space:]]*//p' "/proc/$1/status") & 0x4202)) = 0 ]; do
-        kill -0 "$1" || return 1
+        i=$((i + 1))
+        [ $i -lt 3000 ] && kill -0 "$1" || return 1
         sleep 0.02
     done
 }

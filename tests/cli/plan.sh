@@ -55,7 +55,11 @@ print(max(r["peak_bytes"] for r in json.load(sys.stdin)["ranks"]) * 26 // 25)') 
     echo "exec \"$yoke\" train $text $(chosen) --max-steps 1 --output-dir \"$out/copies\"" >"$out/line.sh"
     sh "$out/line.sh" >"$out/said" 2>&1 || { cat "$out/said"; return 1; }
 }
-ok "a plan under a limit is made under it" copies
+if instrumented; then
+    skip "a plan under a limit is made under it" "instrumented: it has limits above and below, and the times of bf16 take it a minute"
+else
+    ok "a plan under a limit is made under it" copies
+fi
 
 no_blocks() { # a model without blocks is planned without recomputing, and a line says so
     "$yoke" plan --model mlp --model-config input_size=8,hidden=8 --global-batch 8 --device-file "$out/one.json" >"$out/plan" 2>"$out/err"
@@ -294,7 +298,11 @@ page() { # the blocks of commands, in order, with `yoke` the one of this build
     cat "$out/said"
     [ "$(grep -c '^use: --shard ' "$out/said")" = 4 ]
 }
-ok "the commands of docs/plan.md" page
+if instrumented; then
+    skip "the commands of docs/plan.md" "instrumented: the same commands on smaller models are above and below"
+else
+    ok "the commands of docs/plan.md" page
+fi
 
 exact() { # a plan's bytes are the estimate's
     set -- $gpt2 --devices "cpu:0! cpu:0!" --global-batch 8

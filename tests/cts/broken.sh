@@ -78,6 +78,7 @@ broken_far()
 ${CC:-gcc} -std=gnu11 -O1 -g -fvisibility=hidden -fPIC $SANITIZE -I"$YOKE_SOURCE" -I"$YOKE_SOURCE/include" -c \
     -o "$WORK/queue.o" "$YOKE_SOURCE/plugins/kit/kit_queue.c" || result 1 "the kit's queues are built"
 compile "$WORK/yoke_good.so" "$BROKEN" && run_cts "without a fault" "$WORK/yoke_good.so" --group abi,queue,guard,rebind
+OPTIMIZE=-O0 # more than a hundred plugins are compiled, and each computes little
 # the fault that takes longest, and no processor, meanwhile; it is looked at below
 HANG_TESTS='op/*er*.f32.10x7.33'
 compile "$WORK/yoke_hang.so" "$BROKEN" -pthread -DBREAK_HANG -lm || result 1 "HANG is built"
@@ -163,6 +164,7 @@ broken OUTPUTS 'composite/map.two_outputs.second_on_b.*' 'expected'
 broken COPY_SIZE 'buffer/put_get*' 'what came back'
 broken COPY_SIZE 'buffer/device_copy*' 'what came over another buffer'
 broken ODD_HOST 'buffer/odd_host' 'from one odd address to another'
+OPTIMIZE=-O1 # for a matrix of 4097 x 4097 and a million parameters
 if compile "$WORK/yoke_bad.so" "$BROKEN" -pthread -DBREAK_LIMIT; then
     TIMEOUT=60
     limited neg.elements 'op/neg.f32.4097*'
@@ -200,6 +202,7 @@ if compile "$WORK/yoke_bad.so" "$BROKEN" -pthread -DBREAK_LIMIT; then
 else
     result 1 "a plugin with limits is built"
 fi
+OPTIMIZE=-O0
 broken_far PIN_KEPT 'buffer/pin' 'after the host wrote to it again'
 broken_island EXTENSION 'extension/unknown' 'extension("yk.coll") is not NULL'
 broken_island COLL 'extension/coll.all_reduce*' 'yk.coll.1: all_reduce over 2 members'

@@ -39,6 +39,8 @@ finish()
     exit $FAILED
 }
 
+OPTIMIZE="-O1 -g"
+
 # compile OUT SOURCE [FLAGS]: a plugin of one source file
 compile()
 {
@@ -46,7 +48,8 @@ compile()
     src=$2
     shift 2
     echo '{ global: yk_plugin_query; helper; local: *; };' >"$WORK/map"
-    ${CC:-gcc} -std=gnu11 -O1 -g -fvisibility=hidden -fPIC -shared $SANITIZE "-DSANITIZER=\"$SANITIZER\"" \
+    # shellcheck disable=SC2086
+    ${CC:-gcc} -std=gnu11 $OPTIMIZE -fvisibility=hidden -fPIC -shared $SANITIZE "-DSANITIZER=\"$SANITIZER\"" \
         -I"$YOKE_SOURCE" -I"$YOKE_SOURCE/include" -I"$YOKE_SOURCE/plugins/template" -Wl,--version-script="$WORK/map" -o "$out" "$src" "$@"
 }
 

@@ -171,8 +171,10 @@ deaf() { # deaf SIGNAL CODE: ranks that hear no signal end with the second one t
     "$yoke" launch --devices "cpu:0 cpu:0" -- sh -c 'trap "" INT TERM USR1; echo $$ >"$0.$YOKE_RANK"; while :; do sleep 0.05; done' \
         "$out/deaf" &
     job=$!
+    i=0
     until [ -s "$out/deaf.0" ] && [ -s "$out/deaf.1" ]; do
-        kill -0 $job || return 1
+        i=$((i + 1))
+        [ $i -lt 3000 ] && kill -0 $job || return 1
         sleep 0.02
     done
     kill -"$1" $job && sleep 0.2 && heard $job && from=$(date +%s%N) && kill -"$1" $job && wait $job
