@@ -469,6 +469,17 @@ T
 }
 ok "the batch of a DeepSpeed file, for the ranks of --devices" batches
 
+seconds() { # --measure-seconds is of --plan auto, typed or in a file
+    refused '--measure-seconds has no effect without --plan auto' train --model mlp --data "idx:$out/images" --output-dir "$out/never" \
+        --measure-seconds 2 &&
+        refused '--measure-seconds -1: ' train --model mlp --data "idx:$out/images" --output-dir "$out/never" --plan auto \
+            --measure-seconds -1 || return 1
+    [ -z "$yaml" ] && return
+    printf 'yoke: 1\ntrain:\n  plan: auto\n  measure-seconds: 0\n' >"$out/seconds.yaml"
+    "$yoke" train --dry-run --config-file "$out/seconds.yaml" --model mlp | grep -qx -e 'yoke train: --measure-seconds 0'
+}
+ok "--measure-seconds of --plan auto" seconds
+
 page() { # docs/from-deepspeed.md has the fate of every key of the table
     "$yoke" config --keys deepspeed >"$out/keys" && [ "$(wc -l <"$out/keys")" -gt 60 ] &&
         sed -n '/^| key /,/^$/p' "$YOKE_SOURCE/docs/from-deepspeed.md" | sed '/^$/d' | diff - "$out/keys"
