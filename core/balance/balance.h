@@ -83,6 +83,8 @@ bool yk__policy_timed(const yk__policy *p);
 bool yk__policy_pass(yk__policy *p);
 /* report: of every member, equal on all ranks; an excluded rank's counts only in `faster`. Fails if the rows fit no more. */
 yk_status yk__policy_look(yk__policy *p, const yk__report *report, yk_error *err);
+/* Rows that the ranks' memory holds, at most those of a batch: yk__policy_look refuses fewer with YK_E_MEM. */
+uint64_t yk__policy_capacity(const yk__policy *p);
 const yk__decision *yk__policy_decision(const yk__policy *p); /* for the next window */
 /* Takes the next event to report, one at a time. */
 bool yk__policy_event_next(yk__policy *p, yk__policy_event *e);

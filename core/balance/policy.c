@@ -131,16 +131,20 @@ bool yk__policy_pass(yk__policy *p)
     return true;
 }
 
-static yk_status caps_check(const yk__policy *p, yk_error *err)
+uint64_t yk__policy_capacity(const yk__policy *p)
 {
     uint64_t capacity = 0;
     for (uint32_t r = 0; r < p->ranks && capacity < p->n; r++)
         capacity += yk__fit_cap(p->fit, r) < p->n - capacity ? yk__fit_cap(p->fit, r) : p->n - capacity;
+    return capacity;
+}
+
+static yk_status caps_check(const yk__policy *p, yk_error *err)
+{
+    const uint64_t capacity = yk__policy_capacity(p);
     if (capacity < p->n)
-        return yk__fail(err, YK_E_MEM,
-                        "a batch of %llu rows does not fit: the devices' memory holds %llu; use a smaller batch or more "
-                        "accumulation steps",
-                        (unsigned long long)p->n, (unsigned long long)capacity);
+        return yk__fail(err, YK_E_MEM, "a batch of %llu rows does not fit: the devices' memory holds %llu", (unsigned long long)p->n,
+                        (unsigned long long)capacity);
     return YK_OK;
 }
 

@@ -236,9 +236,11 @@ static yk_status make_plan_below(const yk__plan_request *request, yk__plan **p, 
         return YK_OK;
     yk__plan_free(*p);
     *p = NULL;
+    if (request->least)
+        *request->least = least;
     return yk__fail(err, YK_E_MEM,
                     "a step needs %llu bytes for activations even when they are recomputed, and the memory limit leaves "
-                    "%llu; take a smaller batch or raise the limit",
+                    "%llu",
                     (unsigned long long)least, (unsigned long long)request->arena_limit);
 }
 

@@ -70,6 +70,7 @@ typedef struct yk__plan_request {
     const yk__recompute *recompute;
     const yk__full *full;
     uint64_t arena_limit;                /* recompute more until the arena is below; 0: no limit */
+    uint64_t *least;                     /* where none is below: bytes of the smallest arena; NULL: not wanted */
     bool stores;                         /* large values that forward leaves for backward lie on the host meanwhile (away.c) */
     uint64_t large;                      /* bytes from which they do, and from which backward recomputes a value of one pass
                                             instead of storing it; 0: 64 KiB */

@@ -83,12 +83,28 @@ static yk_status engine_drop(yk__engine *e, yk_error *err)
     return err->status;
 }
 
-/* Writes the options that would keep memory free, and that this job does not use, as the queue has them. */
-static void remedies_write(const yk__device *dev, const yk__engine_config *c, uint32_t world, char *text, size_t size)
+/* Notes the options that would keep memory free, and that this job does not use. Those that it would refuse are not open. */
+static void remedies_note(yk__engine *e, const yk__engine_config *c)
 {
-    const bool may = !c->inference && !c->local_sgd;
-    const char *place = yk__host_serves(dev) ? ", or --offload state=host" : ", or --offload state=nvme:DIR";
-    snprintf(text, size, "%s%s", may && !c->offloads ? place : "", may && !c->slices && world > 1 ? ", or --shard params" : "");
+    yk__queue *q = &e->queue;
+    const bool may = !c->inference && !c->local_sgd, serves = yk__host_serves(q->dev), several = e->exchange.world > 1;
+    const bool far = slices_are_far(&e->exchange, c), messages = e->exchange.laid_for == YK__MESSAGES && !c->slices_by_host;
+    const bool whole = c->power_rank || yk__option_words(YK__OPTION_WIRE) == YK__WIRE_INT8; /* exchanges of whole gradients */
+    snprintf(q->place, sizeof q->place, "%s%s%s", !c->offloads ? "" : c->state_dir ? "state=nvme:DIR," : "state=host,",
+             c->all_on_host ? "params=host," : "", c->stores ? "activations=host," : "");
+    q->open = (yk__remedies){.trains = !c->inference,
+                             .recomputes = !c->inference && !c->memory_limit,
+                             .stores = !c->inference && serves && !c->stores,
+                             .state_host = may && !c->offloads && !far && serves,
+                             .state_disk = may && !c->offloads && !far && !serves,
+                             .gradients = may && several && !c->scatters && !whole,
+                             .params = may && several && !c->slices && !whole && !(c->offloads && messages),
+                             .place = q->place};
+}
+
+void yk__engine_advise(const yk__engine *e, uint64_t times, yk_error *err)
+{
+    yk__queue_advise_lack(&e->queue, &(yk__lack){.parts = YK__OF_ACTIVATIONS, .limited = e->queue.limit != 0, .times = times}, err);
 }
 
 yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_config *c, yk__engine **out, yk_error *err)
@@ -102,7 +118,7 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     if (yk__exchange_open(&e->exchange, group, dev->plans_only, c->local_sgd, err) || check_slices(&e->exchange, c, err))
         return engine_drop(e, err);
     e->queue = (yk__queue){.dev = dev, .cancel = yk__exchange_cancel(&e->exchange), .limit = c->memory_limit};
-    remedies_write(dev, c, e->exchange.world, e->queue.remedies, sizeof e->queue.remedies);
+    remedies_note(e, c);
     e->params =
         (yk__params){.queue = &e->queue, .updates = &e->queue, .exchange = &e->exchange, .precision = c->precision, .version = 1};
     e->params.rounds8 = c->rounds8;
@@ -150,6 +166,7 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
 void yk__engine_budget(yk__engine *e, uint64_t bytes)
 {
     e->queue.budget = bytes;
+    e->queue.open.recomputes = e->queue.open.recomputes && !bytes;
 }
 
 void yk__engine_fit_parts(yk__engine *e)

@@ -142,8 +142,11 @@ static yk_status compile_segments(yk__exec *exec, yk__prog *p, yk_error *err)
 static yk_status prog_fill(yk__exec *exec, const yk__plan_request *r, yk__prog *p, yk_error *err)
 {
     size_t n;
-    if (yk__plan_new(r, &p->plan, err))
-        return yk__queue_advise(exec->queue, err);
+    uint64_t least = 0;
+    yk__plan_request asks = *r;
+    asks.least = &least;
+    if (yk__plan_new(&asks, &p->plan, err))
+        return yk__queue_advise(exec->queue, YK__ARENA_BYTES, least, r->arena_limit, err);
     p->settles = !r->gathers;
     n = p->plan->graph.n_slot;
     p->n_slot = (uint32_t)n;

@@ -19,6 +19,12 @@ double yk__seconds(void)
 
 /* ---- Buffers ---- */
 
+/* Bytes left below the limit; at least 1, as 0 is an unknown reserve. */
+static uint64_t limit_reserve(const yk__queue *q)
+{
+    return q->limit > q->held ? q->limit - q->held : 1;
+}
+
 static yk_status check_limits(const yk__queue *q, uint64_t bytes, yk_error *err)
 {
     const yk_device_caps *caps = &q->dev->caps;
@@ -27,8 +33,8 @@ static yk_status check_limits(const yk__queue *q, uint64_t bytes, yk_error *err)
                         (unsigned long long)bytes, (unsigned long long)caps->max_alloc);
     if (q->limit && q->held + bytes > q->limit)
         return yk__fail(err, YK_E_MEM,
-                        "memory limit: %llu bytes are needed on %s, the limit is %llu; raise it, or take a smaller batch%s",
-                        (unsigned long long)(q->held + bytes), caps->name, (unsigned long long)q->limit, q->remedies);
+                        "memory limit: %llu bytes are needed on %s, the limit is %llu", (unsigned long long)(q->held + bytes), caps->name,
+                        (unsigned long long)q->limit);
     return YK_OK;
 }
 
@@ -49,21 +55,36 @@ static yk_status tell_first(const yk__queue *q, yk_error *err)
     return err->status;
 }
 
-yk_status yk__queue_advise(const yk__queue *q, yk_error *err)
+/* Remedies of these parts, behind a message that says the lack. */
+yk_status yk__queue_advise_lack(const yk__queue *q, const yk__lack *lack, yk_error *err)
 {
+    char text[640];
     const yk_error said = *err;
-    if (said.status == YK_E_MEM && *q->remedies)
-        yk__fail(err, YK_E_MEM, "%s%s", said.text, q->remedies);
+    yk__remedies_write(&q->open, lack, text, sizeof text);
+    if (said.status == YK_E_MEM && *text)
+        yk__fail(err, YK_E_MEM, "%s; remedies: %s", said.text, text);
     return err->status;
 }
 
-/* Adds a remedy behind the device's message. */
-static void advise_limit(const yk__queue *q, yk_error *err)
+/* A part makes room if it has as many bytes as lack. Where none has, or the lack is unknown, those of a quarter of all bytes count. */
+yk_status yk__queue_advise(const yk__queue *q, yk__account account, uint64_t bytes, uint64_t reserve, yk_error *err)
 {
-    const yk_error said = *err;
-    if (said.status == YK_E_MEM && !q->limit)
-        yk__fail(err, YK_E_MEM, "%s; take a smaller batch, or set YOKE_MEMORY_LIMIT below what is free: activations are then computed "
-                 "again, not kept, as with --gradient-checkpointing%s", said.text, q->remedies);
+    static const uint32_t part_of[YK__ACCOUNTS] = {YK__OF_PARAMS, YK__OF_GRADS, YK__OF_STATE, YK__OF_ACTIVATIONS, YK__OF_ACTIVATIONS,
+                                                   YK__OF_ACTIVATIONS};
+    const uint64_t lacks = reserve && bytes > reserve ? bytes - reserve : 0;
+    uint64_t held[YK__OF_STATE + 1] = {0}, all = bytes;
+    yk__lack lack = {.limited = q->limit != 0}, large = lack;
+    held[part_of[account]] = bytes;
+    for (int i = 0; i < YK__ACCOUNTS; i++)
+        held[part_of[i]] += q->bytes[i], all += q->bytes[i];
+    for (uint32_t part = 1; part <= YK__OF_STATE; part *= 2) {
+        lack.parts |= lacks && held[part] >= lacks ? part : 0;
+        large.parts |= held[part] * 4 >= all ? part : 0;
+    }
+    if (lacks && held[YK__OF_ACTIVATIONS] > lacks)
+        for (lack.times = 2; held[YK__OF_ACTIVATIONS] / lack.times > held[YK__OF_ACTIVATIONS] - lacks; lack.times *= 2)
+            ;
+    return yk__queue_advise_lack(q, lack.parts ? &lack : &large, err);
 }
 
 uint64_t yk__queue_most(const yk__queue *q)
@@ -74,9 +95,9 @@ uint64_t yk__queue_most(const yk__queue *q)
 yk_status yk__queue_buffer(yk__queue *q, uint64_t bytes, yk_buffer **b, yk__account account, yk_error *err)
 {
     if (check_limits(q, bytes, err))
-        return err->status;
+        return yk__queue_advise(q, account, bytes, limit_reserve(q), err);
     if (yk__device_buffer(q->dev, bytes, b, err)) {
-        advise_limit(q, err);
+        yk__queue_advise(q, account, bytes, 0, err);
         return tell_first(q, err);
     }
     yk__queue_count(q, bytes, account);
@@ -93,7 +114,7 @@ yk_status yk__queue_wrap(yk__queue *q, void *host, uint64_t bytes, yk_buffer **b
 {
     yk_status st;
     if (check_limits(q, bytes, err))
-        return err->status;
+        return yk__queue_advise(q, account, bytes, limit_reserve(q), err);
     yk__plugin_message();
     *b = NULL;
     st = q->dev->table->buffer_wrap(q->dev->handle, host, bytes, b);

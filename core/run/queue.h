@@ -8,6 +8,7 @@
 #ifndef YOKE_CORE_RUN_QUEUE_H
 #define YOKE_CORE_RUN_QUEUE_H
 
+#include "core/run/remedies.h"
 #include "core/run/tracer.h"
 
 /* The purpose of bytes of the device. */
@@ -27,7 +28,8 @@ typedef struct yk__queue {
     const volatile int *cancel; /* ends waits */
     uint64_t limit;             /* bytes held at most; 0: no limit */
     uint64_t budget;             /* bytes that the device has for this rank: plans keep to it if they can; 0: not known */
-    char remedies[96];           /* options that this job does not use, and that keep memory free: ", or --shard params"; may be "" */
+    yk__remedies open;           /* options that this job does not use, and that keep memory free */
+    char place[64];              /* the text that open.place points to */
     uint64_t held, peak;        /* bytes of all accounts, now and at most */
     uint64_t bytes[YK__ACCOUNTS];
     uint64_t last_point;        /* point of the last command */
@@ -43,8 +45,10 @@ double yk__seconds(void);
 
 /* Bytes that plans keep to: the limit, or the device's memory; 0 if neither is known. */
 uint64_t yk__queue_most(const yk__queue *q);
-/* Adds the remedies to a lack of memory; returns its status. */
-yk_status yk__queue_advise(const yk__queue *q, yk_error *err);
+/* Adds the remedies to a lack of memory, for `bytes` more of an account where `reserve` are left (0: unknown); returns its status. */
+yk_status yk__queue_advise(const yk__queue *q, yk__account account, uint64_t bytes, uint64_t reserve, yk_error *err);
+/* The same where the parts that are too large are known. */
+yk_status yk__queue_advise_lack(const yk__queue *q, const yk__lack *lack, yk_error *err);
 /* Makes a buffer of the device. YK_E_MEM, with its size and the limit, if it passes the limit. */
 yk_status yk__queue_buffer(yk__queue *q, uint64_t bytes, yk_buffer **b, yk__account account, yk_error *err);
 /* The device computes on host memory as it is: inputs need no transfer. */

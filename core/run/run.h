@@ -73,6 +73,8 @@ bool yk__engine_lost(const yk__engine *e); /* its host device hangs, and may sti
 void yk__engine_fit_parts(yk__engine *e);
 /* Sets the bytes of the device that this rank has: plans keep to them if recomputation can. Before the first run. */
 void yk__engine_budget(yk__engine *e, uint64_t bytes);
+/* Adds the remedies of a job that has no memory for its rows; times: by which they are too many. */
+void yk__engine_advise(const yk__engine *e, uint64_t times, yk_error *err);
 
 /* ---- Parameters and states: declared before the first run that uses them; host data is dense --------------------------- */
 
@@ -115,6 +117,7 @@ typedef struct yk__micro {
     yk__vid seed;              /* scalar f32 leaf: gradient of the loss (holds the loss scale) */
     bool first;                /* first of its window: gradients are written, else added to */
     bool empty;                /* this rank has no rows: nothing runs; with first, gradients become zero */
+    uint64_t rows;             /* rows in this rank's batch, for messages; 0: unknown */
     uint32_t n_input;
     const void *const *input;  /* host data per input number, copied before the call returns */
     const uint64_t *input_bytes;

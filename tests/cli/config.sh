@@ -434,6 +434,52 @@ T
 }
 ok "files as users write them end in one clear line" lines
 
+batches() { # train_batch_size = micro batch x accumulation x ranks, each given, "auto" or contradictory, for ranks of --devices
+    while IFS='|' read -r all micro steps devices want; do
+        printf '{"train_batch_size": %s, "train_micro_batch_size_per_gpu": %s, "gradient_accumulation_steps": %s}' \
+            "$all" "$micro" "$steps" >"$out/batch.json"
+        "$yoke" train --dry-run --model mlp --data "idx:$out/images" --output-dir "$out/never" --deepspeed "$out/batch.json" \
+            --devices "$devices" >"$out/stdout" 2>"$out/err"
+        code=$?
+        case $want in
+        *:*) got=$(cat "$out/err") ;;
+        *) got=$(sed -n 's/^yoke train: --//p' "$out/stdout" | sort | tr '\n' ' ') ;;
+        esac
+        case $got in
+        *"$want"*) [ $code = "$(case $want in *:*) echo 2 ;; *) echo 0 ;; esac)" ] && continue ;;
+        esac
+        echo "$all $micro $steps $devices: expected $want, got code $code, $got"
+        return 1
+    done <<'T'
+"auto"|4|"auto"|cpu:0! cpu:0!|per-device-train-batch-size 4
+"auto"|4|2|cpu:0! cpu:0!|gradient-accumulation-steps 2 per-device-train-batch-size 4
+"auto"|"auto"|2|cpu:0! cpu:0!|gradient-accumulation-steps 2
+16|"auto"|"auto"|cpu:0! cpu:0!|global-batch 16
+16|"auto"|2|cpu:0! cpu:0!|global-batch 8 gradient-accumulation-steps 2
+16|"auto"|3|cpu:0! cpu:0!|train_batch_size: 16 is no multiple of gradient_accumulation_steps 3
+16|4|"auto"|cpu:0!|global-batch 4 gradient-accumulation-steps 4
+16|4|"auto"|cpu:0! cpu:0!|global-batch 8 gradient-accumulation-steps 2
+16|4|"auto"|cpu/2|global-batch 8 gradient-accumulation-steps 2
+16|3|"auto"|cpu:0! cpu:0!|train_batch_size: 16 is no multiple of train_micro_batch_size_per_gpu 3 x 2 ranks: expected a multiple of 6
+16|4|2|cpu:0! cpu:0!|global-batch 8 gradient-accumulation-steps 2
+16|4|4|cpu:0! cpu:0!|16 is not train_micro_batch_size_per_gpu 4 x gradient_accumulation_steps 4 x 2 ranks: expected 32
+16|4|2|cpu:0!|16 is not train_micro_batch_size_per_gpu 4 x gradient_accumulation_steps 2 x 1 rank: expected 8
+16|4|2|cpu:0! cpu:0! cpu:0!|16 is not train_micro_batch_size_per_gpu 4 x gradient_accumulation_steps 2 x 3 ranks: expected 24
+T
+}
+ok "the batch of a DeepSpeed file, for the ranks of --devices" batches
+
+seconds() { # --measure-seconds is of --plan auto, typed or in a file
+    refused '--measure-seconds has no effect without --plan auto' train --model mlp --data "idx:$out/images" --output-dir "$out/never" \
+        --measure-seconds 2 &&
+        refused '--measure-seconds -1: ' train --model mlp --data "idx:$out/images" --output-dir "$out/never" --plan auto \
+            --measure-seconds -1 || return 1
+    [ -z "$yaml" ] && return
+    printf 'yoke: 1\ntrain:\n  plan: auto\n  measure-seconds: 0\n' >"$out/seconds.yaml"
+    "$yoke" train --dry-run --config-file "$out/seconds.yaml" --model mlp | grep -qx -e 'yoke train: --measure-seconds 0'
+}
+ok "--measure-seconds of --plan auto" seconds
+
 page() { # docs/from-deepspeed.md has the fate of every key of the table
     "$yoke" config --keys deepspeed >"$out/keys" && [ "$(wc -l <"$out/keys")" -gt 60 ] &&
         sed -n '/^| key /,/^$/p' "$YOKE_SOURCE/docs/from-deepspeed.md" | sed '/^$/d' | diff - "$out/keys"

@@ -40,7 +40,7 @@ whole_line() { # what is given stands in the line too, which a shell runs as it 
     done
     grep -q "offload: a file of each rank holds its part" "$out/said" &&
         ! "$yoke" train $gpt2 $text --devices cpu:0 --memory-limit 1M --max-steps 1 --output-dir "$out/none" >"$out/said" 2>&1 &&
-        grep -q 'memory limit: .* raise it' "$out/said" || { cat "$out/said"; return 1; }
+        grep -q 'memory limit: .* remedies: raise the limit' "$out/said" || { cat "$out/said"; return 1; }
 }
 ok "the option line of a plan runs as it is printed" whole_line
 
@@ -85,11 +85,14 @@ assert 0 < json.loads(open(sys.argv[1]).read().splitlines()[-1])["peak_bytes"] <
     # shellcheck disable=SC2086
     YOKE_MEMORY_LIMIT=$limit "$yoke" train $gpt2 $text --devices cpu:0! --global-batch 16 --eval-strategy no --max-steps 2 \
         --output-dir "$out/large" >"$out/said" 2>&1 && return 1
-    grep -q 'smaller batch or raise the limit, or --offload state=nvme:DIR$' "$out/said" || { cat "$out/said"; return 1; }
+    grep 'remedies: raise the limit, or a .*--global-batch .*--gradient-accumulation-steps' "$out/said" | grep -q 'yoke plan' &&
+        ! grep 'remedies:' "$out/said" | grep -e --gradient-checkpointing -e activations=host || # what the limit does already, and a card's
+        { cat "$out/said"; return 1; }
     # shellcheck disable=SC2086
     YOKE_MEMORY_LIMIT=300K "$yoke" train $gpt2 $text --devices "cpu:0! cpu:0!" --global-batch 2 --max-steps 1 \
         --offload "state=nvme:$out/nvme" --output-dir "$out/large" >"$out/said" 2>&1 && return 1 # beside what is used already
-    grep 'smaller batch' "$out/said" | grep -q -e ', or --shard params$' || { cat "$out/said"; return 1; }
+    grep 'remedies: raise the limit' "$out/said" | grep -q 'yoke plan' && # blocks of the state fill it: no rows, no slices of parameters
+        ! grep 'remedies: ' "$out/said" | grep -e state=nvme -e --shard -e --global-batch || { cat "$out/said"; return 1; }
 }
 ok "the choice trains under a limit where the given batch does not" fits
 
@@ -124,7 +127,8 @@ no_candidate() { # no_candidate TEXT OPTION..: the run refuses --shard params be
     # shellcheck disable=SC2086
     "$yoke" plan $gpt2 --no-gradient-checkpointing --global-batch 2 --json --device-file "$out/2.json" "$@" >"$out/plan" 2>"$out/err" ||
         { cat "$out/err"; return 1; }
-    grep -q -e "^yoke plan: --shard params is no candidate: .*$wanted" "$out/err" && [ "$(wc -l <"$out/err")" = 1 ] &&
+    grep -q -e "^yoke plan: --shard params is no candidate: .*$wanted" "$out/err" &&
+        [ "$(grep -vc "^yoke plan: plans the memory" "$out/err")" = 1 ] &&
         python3 -c 'import json, sys
 assert [c["shard"] for c in json.load(open(sys.argv[1]))["candidates"]] == ["state", "gradients"]' "$out/plan"
 }
@@ -332,12 +336,17 @@ steps() { # wrong times of a device are corrected by steps: whole ones, or of a 
     mkdir -p -m 700 "$out/steps"
     # shellcheck disable=SC2086
     set -- $gpt2 --devices cpu:0! --global-batch 128 --gradient-accumulation-steps 1 --no-gradient-checkpointing --json
-    YOKE_CACHE_DIR="$out/steps" "$yoke" plan "$@" --measure-seconds 0 >"$out/model" 2>"$out/err" && [ ! -s "$out/err" ] || return 1
+    YOKE_CACHE_DIR="$out/steps" "$yoke" plan "$@" --measure-seconds 0 >"$out/model" 2>"$out/err" || return 1
+    [ "$(grep -c '^yoke plan: measures 1 device by small models' "$out/err")" = 1 ] && # off a terminal, a line for each stage
+        [ "$(grep -c '^yoke plan: plans the memory of [0-9]* candidates$' "$out/err")" = 1 ] && [ "$(wc -l <"$out/err")" = 2 ] ||
+        { cat "$out/err"; return 1; }
     for seconds in 1e-6 20; do
         pretend $seconds || return 1
         YOKE_CACHE_DIR="$out/steps" "$yoke" plan "$@" --measure-seconds 0 >"$out/model" || return 1
         YOKE_CACHE_DIR="$out/steps" "$yoke" plan "$@" --measure-seconds 6 >"$out/$seconds" 2>"$out/err" || return 1
-        grep 'times of [0-9]* candidates are measured, of [0-9]* scaled' "$out/err" || { cat "$out/err"; return 1; }
+        grep 'times of [0-9]* candidates are measured, of [0-9]* scaled' "$out/err" &&
+            grep -q '^yoke plan: measures candidate 1 of [0-9]*, .* ms predicted: --shard state --global-batch ' "$out/err" ||
+            { cat "$out/err"; return 1; }
     done
     python3 - "$out/1e-6" "$out/20" <<'P'
 import json, sys
@@ -370,6 +379,7 @@ time.sleep(300)' >"$out/other" &
     until [ -s "$out/other" ]; do kill -0 $other && sleep 0.1 || break; done
     ok "memory of a container" crowded_plan
     ok "and the host's part of it" crowded_host
+    ok "its source in yoke info and yoke env" crowded_source
     kill $other 2>/dev/null
     wait $other 2>/dev/null
     rmdir "$group"
@@ -391,5 +401,51 @@ crowded_host() { # the state of 41 million parameters has 652 MB on the host, of
     cat "$out/plan" "$out/err"
     grep -q '"fits": false' "$out/plan" && ! grep -q '"fits": true' "$out/plan"
 }
+in_group() {
+    # shellcheck disable=SC2016
+    sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$group" "$yoke" "$@"
+}
+crowded_source() {
+    for command in info env; do
+        YOKE_PLUGINS=cpu in_group $command >"$out/said" && grep -q ' memory 0.6 GiB, limit of the cgroup' "$out/said" &&
+            YOKE_PLUGINS=cpu in_group $command --json | grep -q '"mem_source": "cgroup"' || { cat "$out/said"; return 1; }
+        ! YOKE_PLUGINS=cpu "$yoke" $command | grep 'limit of the cgroup' || return 1
+    done
+}
 instrumented || crowded
+
+hanging() { # hanging SECONDS: a plan whose only candidate never ends its first step, on a device whose times are known
+    # shellcheck disable=SC2086
+    YOKE_PLUGINS="cpu,$YOKE_BUILD/tests/dist/.libs/yoke_slow.so" YOKE_SLOW_OWN=1 YOKE_SLOW_RUN_US=$1 YOKE_CACHE_DIR="$out/hang" \
+        ${instead-} "$yoke" plan $gpt2 --devices slow:0 --global-batch 1 --shard state --no-gradient-checkpointing --offload none "$2" "$3"
+}
+hangs() {
+    mkdir -p -m 700 "$out/hang"
+    hanging 0 --measure-seconds 0 >"$out/plan" 2>"$out/err" || { cat "$out/err"; return 1; }
+    YOKE_STUCK_MS=5000 hanging 1000000000 --measure-seconds 0.1 >"$out/plan" 2>"$out/err"
+    code=$?
+    cat "$out/plan" "$out/err"
+    [ $code = 1 ] && grep -q '^ -  state .* failed: .*YOKE_STUCK_MS' "$out/plan"
+}
+ok "a candidate that hangs fails" hangs
+no_child() { # a plan that is killed leaves no child
+    (instead=exec; hanging 1000000000 --measure-seconds 3) >"$out/plan" 2>"$out/err" &
+    plan=$!
+    child=
+    until child=$(cat "/proc/$plan/task/$plan/children" 2>/dev/null) && [ -n "$child" ] && grep -q 'measures candidate' "$out/err"; do
+        kill -0 $plan 2>/dev/null || { cat "$out/err"; return 1; }
+        sleep 0.05
+    done
+    child=${child%% *}
+    kill -9 $plan
+    wait $plan 2>/dev/null
+    for wait in $(seq 100); do
+        [ -d "/proc/$child" ] && ! grep -q '^State:.*Z' "/proc/$child/status" || return 0
+        sleep 0.05
+    done
+    echo "process $child is still there after $wait looks"
+    kill -9 "$child"
+    return 1
+}
+ok "and a plan that is killed leaves none" no_child
 plan

@@ -8,6 +8,7 @@
 #include "tools/bench/mixed.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +54,7 @@ static bool throughput_measure(const yk__cli *cli, char *program, char *devices,
     double least, median, wall, rate;
     json_t *o;
     step_arguments(cli, program, devices, argv);
-    if (child_run(argv, NULL, out, sizeof out))
+    if (child_run(argv, INFINITY, NULL, out, sizeof out))
         return false;
     o = json_loads(out, 0, NULL);
     least = json_number_value(json_object_get(o, "min_ms"));

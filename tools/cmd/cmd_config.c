@@ -58,7 +58,8 @@
     X("local-sgd-steps", "N", "ranks average after every N steps of their own", "train", NULL, 0, 0, false) \
     X("max-grad-norm", "R", "clip the gradient to this norm", "train", "Which norm is the gradient clipped to?", 0, 0, false) \
     X("loss-scaling", "KEY=VALUE,..", "of fp16", "train", NULL, 0, 0, false) \
-    X("plan", "auto|none", "auto: take the options of yoke plan", "train", NULL, 0, 0, false)
+    X("plan", "auto|none", "auto: take the options of yoke plan", "train", NULL, 0, 0, false) \
+    X("measure-seconds", "S", "--plan auto: time to run steps of the candidates in", "train", NULL, 0, 0, false)
 #define CONFIG_OPTION(option, arg, help, section, text, least, most, hosts) {option, arg, NULL, help " (yoke " section ")", NULL},
 #define CONFIG_QUESTION(option, arg, help, section, text, least, most, hosts) {option, section, arg, text, least, most, hosts},
 

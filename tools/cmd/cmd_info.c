@@ -28,6 +28,7 @@
 #include "core/base/mem.h"
 #include "core/base/option.h"
 #include "core/base/option_names.h"
+#include "core/base/process/cgroup.h"
 #include "core/control/start/origin.h"
 #include "core/device/device.h"
 #include "core/device/module.h"
@@ -139,6 +140,13 @@ static bool is_second_processor(const yk_device_caps *c)
     return c->flags & YK_CAP_CPU && !(c->flags & YK_CAP_CORES);
 }
 
+/* True if a container's limit, not the machine, says the memory of this device (yk__device_cap_memory). */
+static bool is_capped(const yk_device_caps *c)
+{
+    uint64_t limit, left;
+    return c->flags & YK_CAP_CPU && yk__cgroup_memory(&limit, &left) && limit == c->mem_total;
+}
+
 static void print_plugin(const yk__plugin_info *p)
 {
     printf("  %-10s %s, %u device%s  %s\n             %s\n", p->name, p->loaded ? p->version : "not used", p->devices,
@@ -150,8 +158,8 @@ static void print_plugin(const yk__plugin_info *p)
             printf("    %s:%u  cannot be used: %s\n", p->name, i, err.text);
             continue;
         }
-        printf("    %s:%u  %s%s%s, %u units, %.1f GiB, computes in ", p->name, i, c.name, c.isa[0] ? ", " : "", c.isa, c.units,
-               (double)c.mem_total / 1073741824.0);
+        printf("    %s:%u  %s%s%s, %u units, memory %.1f GiB%s, computes in ", p->name, i, c.name, c.isa[0] ? ", " : "", c.isa, c.units,
+               (double)c.mem_total / 1073741824.0, is_capped(&c) ? ", limit of the cgroup" : "");
         print_dtypes(c.compute, " ", "");
         if (yk__product_bits(&c) < YK__F32_BITS)
             printf(" (products of f32 keep %u of 24 bits)", yk__product_bits(&c));
@@ -244,8 +252,9 @@ static void print_device_json(const yk__plugin_info *p, uint32_t i)
     yk__json_text(c.name);
     printf(", \"isa\": ");
     yk__json_text(c.isa);
-    printf(", \"units\": %u, \"mem_total\": %llu, \"mem_free\": %llu, \"compute\": [", c.units, (unsigned long long)c.mem_total,
+    printf(", \"units\": %u, \"mem_total\": %llu, \"mem_free\": %llu, ", c.units, (unsigned long long)c.mem_total,
            (unsigned long long)c.mem_free);
+    printf("\"mem_source\": \"%s\", \"compute\": [", is_capped(&c) ? "cgroup" : "device");
     print_dtypes(c.compute, ", ", "\"");
     printf("], \"product_bits\": %u}", yk__product_bits(&c));
 }
@@ -489,7 +498,7 @@ static int run_describe(const yk__cli *cli, char *program)
     devices d;
     if (bad)
         return YK_EXIT_USAGE;
-    if (describe_devices(&(describe_ask){program, yk__cli_text(cli, "devices"), formats[k], false, true}, &d, &err))
+    if (describe_devices(&(describe_ask){"info", program, yk__cli_text(cli, "devices"), formats[k], false, true}, &d, &err))
         return yk__cli_usage(&command, "%s", err.text);
     devices_write(&d, stdout);
     devices_free(&d);

@@ -15,8 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/mem.h"
 #include "core/base/option.h"
 #include "core/control/start/origin.h"
+#include "core/launch/device_choice.h"
 #include "tools/spell.h"
 
 /* Options that name settings. */
@@ -103,6 +105,8 @@ static void applier_take(applier *a, int argc, char **argv, int *i)
         *i += next != NULL;
         return;
     }
+    if (k >= 0 && !strcmp(a->command->options[k].name, "devices"))
+        a->read.devices = eq ? eq + 1 : next;
     const bool own = k >= 0 && yk__cli_find(a->command, name, n) == k;
     const int values = eq ? 0 : own ? yk__cli_values(&a->command->options[k]) : next != NULL;
     a->out[a->count++] = argv[*i];
@@ -132,10 +136,27 @@ bool settings_default_path(char *path, size_t size)
     return true;
 }
 
+/* Ranks of a command that starts them itself, one for each device. Devices that cannot be counted are the run's error. */
+static double ranks_count(const settings *s)
+{
+    const settings_option *own = settings_find(s, SETTINGS_LAUNCH, "devices");
+    const char *specs = s->devices ? s->devices : own ? own->value : getenv("YOKE_DEVICES");
+    struct yk__placement *place = NULL;
+    yk_error err = YK_ERROR_INIT;
+    uint32_t n = 0;
+    if (!specs || !*specs)
+        return 1;
+    yk__launch_select(specs, &place, &n, &err);
+    yk__free(place);
+    return err.status ? 0 : n;
+}
+
 static void applier_read(applier *a)
 {
     const char *size = getenv("YOKE_WORLD_SIZE");
     a->read.ranks = size ? strtod(size, NULL) : a->read.ranks;
+    if (!a->rank && command_has(a->command, "devices") && !command_launches(a->command))
+        a->read.ranks_count = ranks_count;
     for (int i = 0; i < SOURCES; i++) {
         char option[64];
         snprintf(option, sizeof option, "--%.*s", (int)strcspn(sources[i].names, "|"), sources[i].names);

@@ -92,6 +92,8 @@ typedef struct settings {
     size_t items, options, messages, files;
     size_t item_capacity, option_capacity, message_capacity, file_capacity;
     double ranks; /* of the job, if the caller knows; else 0 */
+    double (*ranks_count)(const struct settings *s); /* counts them where a key needs it, 0 if it cannot; NULL: nobody can */
+    const char *devices; /* for ranks_count: --devices as typed; NULL: not */
     yk_error err; /* only for memory; errors in a file are messages */
 } settings;
 

@@ -251,6 +251,13 @@ static bool plan_read(const yk__cli *cli)
     if (plan && yk__word_find("auto|none", plan, strlen(plan)) < 0 &&
         (!(yk__number_read(plan, &end) > 0) || end == plan || *end))
         good = value_refuse(cli, "plan", plan, "auto, none, or the milliseconds of a step that yoke plan predicted");
+    if (yk__cli_find(cli->command, "measure-seconds", 15) >= 0) {
+        bool bad = false;
+        yk__cli_real(cli, "measure-seconds", 0, 1e6, &bad);
+        if (strcmp(cli->command->name, "plan") && (!plan || yk__word_find("none", plan, strlen(plan)) == 0)) /* MS: of an applied plan */
+            yk__cli_refuse_idle(cli, "measure-seconds", "without --plan auto", &bad);
+        good = good && !bad;
+    }
     if (file && access(file, R_OK)) {
         yk__cli_usage(cli->command, "--device-file %s: there is no such file", file);
         good = false;

@@ -214,32 +214,46 @@ static void finish_precision(settings *s, const char *file, const yk__tree *map)
     settings_put(s, SETTINGS_TRAIN, "loss-scaling", text, file, settings_at(map, "fp16"));
 }
 
-/* train_batch_size = micro batch x accumulation x ranks; 0: not given. */
+/* The numbers of a batch that are given, as "train_micro_batch_size_per_gpu 4 x gradient_accumulation_steps 2 x 2 ranks". */
+static void batch_text(double micro, double steps, double ranks, char *text, size_t size)
+{
+    size_t n = 0;
+    *text = 0;
+    if (micro)
+        n = (size_t)snprintf(text, size, "train_micro_batch_size_per_gpu %.15g", micro);
+    if (steps)
+        n += (size_t)snprintf(text + n, size - n, "%sgradient_accumulation_steps %.15g", n ? " x " : "", steps);
+    if (micro && ranks > 0)
+        snprintf(text + n, size - n, " x %.15g rank%s", ranks, ranks > 1 ? "s" : "");
+}
+
+/* train_batch_size = micro batch x accumulation x ranks; 0: not given, or "auto". Without a micro batch the rows of a step are over all
+ * ranks, whose parts may be unequal here. */
 static void finish_batch(settings *s, const char *file, const yk__tree *map, double ranks)
 {
     const double all = settings_number(map, "train_batch_size", 0), micro = settings_number(map, "train_micro_batch_size_per_gpu", 0);
-    const double given = settings_number(map, "gradient_accumulation_steps", 0), steps = given ? given : 1;
+    const double steps = settings_number(map, "gradient_accumulation_steps", 0);
     const settings_place at = settings_at(map, "train_batch_size");
-    double unit = micro && given ? micro * steps : micro ? micro : steps;
+    char text[200];
     if (micro && !all)
         put_number(s, "per-device-train-batch-size", micro, file, settings_at(map, "train_micro_batch_size_per_gpu"));
     if (!all)
         return;
-    if (micro && ranks > 0)
-        unit = micro * ranks * (given ? steps : 1);
-    if (fmod(all, unit) != 0 || (micro && given && ranks > 0 && all != unit)) {
-        settings_say(s, file, at.line, "train_batch_size", "%.15g is not %s%s%s: expected a multiple of %.15g", all, micro ? "micro batch"
-                     : "accumulation",
-                     micro && given ? " x accumulation" : "", micro ? " x ranks" : "", unit);
-        return;
-    }
-    if (micro && !given && ranks > 0) {
+    if (micro && !(ranks > 0) && s->ranks_count)
+        ranks = s->ranks = s->ranks_count(s);
+    const double unit = (micro ? micro : 1) * (steps ? steps : 1) * (micro && ranks > 0 ? ranks : 1);
+    const bool whole = micro && steps && ranks > 0;
+    batch_text(micro, steps, ranks, text, sizeof text);
+    if (whole ? all != unit : fmod(all, unit) != 0)
+        settings_say(s, file, at.line, "train_batch_size", "%.15g is %s %s: expected %s%.15g", all, whole ? "not" : "no multiple of", text,
+                     whole ? "" : "a multiple of ", unit);
+    else if (micro && !steps && ranks > 0) {
         put_number(s, "gradient-accumulation-steps", all / unit, file, at);
         put_number(s, "global-batch", micro * ranks, file, at);
-    } else if (micro && !given)
+    } else if (micro && !steps)
         settings_put(s, SETTINGS_TRAIN, "window-rows", NULL, file, at); /* the number of ranks decides: settings_place */
     else
-        put_number(s, "global-batch", all / steps, file, at);
+        put_number(s, "global-batch", all / (steps ? steps : 1), file, at);
 }
 
 static void finish_optimizer(settings *s, const char *file, const yk__tree *map)

@@ -10,14 +10,22 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/mem.h"
 
-static void child_exec(char **argv, const char *errors, const int *pipes)
+static _Noreturn void child_exec(char **argv, const char *errors, const int *pipes, pid_t parent)
 {
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* its own ranks die with it in the same way */
+    if (getppid() != parent)
+        _exit(1); /* child: the parent died before the prctl */
     const int to = errors ? open(errors, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
     if (to >= 0)
         dup2(to, STDERR_FILENO);
@@ -26,28 +34,51 @@ static void child_exec(char **argv, const char *errors, const int *pipes)
     _exit(127);
 }
 
-int child_run(char **argv, const char *errors, char *out, size_t size)
+/* Reads until the child closes its output, at most `most` seconds; false if it has not by then. */
+static bool output_read(int fd, double most, char *out, size_t size, size_t *used)
+{
+    const double end = yk__clock_seconds() + most;
+    ssize_t n = 1;
+    while (n && *used < size - 1) {
+        const double left = end - yk__clock_seconds();
+        struct pollfd wait = {.fd = fd, .events = POLLIN};
+        if (!(left > 0))
+            return false;
+        const int ready = poll(&wait, 1, left < 1e6 ? (int)(1e3 * left) + 1 : -1);
+        if (ready <= 0 && (ready == 0 || errno == EINTR))
+            continue;
+        n = read(fd, out + *used, size - 1 - *used);
+        if (n < 0 && errno != EINTR)
+            return true;
+        *used += n > 0 ? (size_t)n : 0;
+    }
+    return true;
+}
+
+int child_run(char **argv, double most, const char *errors, char *out, size_t size)
 {
     int pipes[2], status = 0;
     size_t used = 0;
-    ssize_t n;
-    pid_t pid;
+    const pid_t parent = getpid();
+    out[0] = 0;
     if (pipe2(pipes, O_CLOEXEC))
         return -1;
-    pid = fork();
+    const pid_t pid = fork();
     if (pid == 0)
-        child_exec(argv, errors, pipes);
-    const int error = pid < 0 ? errno : 0;
+        child_exec(argv, errors, pipes, parent);
+    int error = pid < 0 ? errno : 0;
     close(pipes[1]);
-    while (pid > 0 && used < size - 1 && ((n = read(pipes[0], out + used, size - 1 - used)) > 0 || (n < 0 && errno == EINTR)))
-        used += n > 0 ? (size_t)n : 0;
+    if (pid > 0 && !output_read(pipes[0], most, out, size, &used)) {
+        error = ETIMEDOUT;
+        kill(pid, SIGKILL);
+    }
     close(pipes[0]);
     out[used] = 0;
     while (pid > 0 && waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
             return -1;
     errno = error;
-    return pid > 0 && used < size - 1 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return pid > 0 && !error && used < size - 1 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 static void environment_put(const char *name, const char *value)

@@ -19,6 +19,7 @@
 #include "core/base/hash.h"
 #include "core/base/limit.h"
 #include "core/base/mem.h"
+#include "core/base/option.h"
 #include "core/device/device.h"
 #include "tools/plan/child.h"
 #include "tools/plan/cost.h"
@@ -45,9 +46,13 @@ static const struct {
 enum { PROBES = sizeof probes / sizeof probes[0], PROBE_STEP = 0, PROBE_UPDATE = 2, PROBE_MIX = 8 };
 
 /* The last line of a child's standard error. error: errno of a child that did not start; 0 if it did. */
-static void read_reason(const char *path, int error, yk_error *err)
+static void read_reason(const char *path, int error, double most, yk_error *err)
 {
     char line[400], last[400] = "it ended without a message";
+    if (error == ETIMEDOUT) {
+        yk__fail(err, YK_E_TIMEOUT, "it took more than %.0f s, and was ended: a device may hang", most);
+        return;
+    }
     if (error)
         snprintf(last, sizeof last, "a process for a part of the plan: %s", yk__limit_reason(error).text);
     FILE *f = fopen(path, "re");
@@ -57,20 +62,21 @@ static void read_reason(const char *path, int error, yk_error *err)
     if (f)
         fclose(f);
     const char *text = strncmp(last, "yoke: error: ", 13) ? last : last + 13; /* the caller's own prefix comes before it */
-    yk__fail(err, YK_E_ARG, "%s", text);
+    /* its own watch over a device that hangs names this variable */
+    yk__fail(err, strstr(text, yk__option_row_of(YK__OPTION_STUCK_MS)->name) ? YK_E_TIMEOUT : YK_E_ARG, "%s", text);
 }
 
-json_t *describe_run(char **argv, yk_error *err)
+json_t *describe_run(char **argv, double most, yk_error *err)
 {
     char path[] = "/tmp/yoke-plan-XXXXXX", *out = yk__malloc(OUTPUT);
     const int fd = mkstemp(path);
     errno = 0;
-    const int code = out && fd >= 0 ? child_run(argv, path, out, OUTPUT) : -1, error = code < 0 ? errno : 0;
+    const int code = out && fd >= 0 ? child_run(argv, most, path, out, OUTPUT) : -1, error = code < 0 ? errno : 0;
     json_t *o = code == 0 ? json_loads(out, 0, NULL) : NULL;
     if (!out || fd < 0)
         yk__fail(err, YK_E_IO, "no temporary file in /tmp, or no memory, for the output of yoke %s", argv[1]);
     else if (!o)
-        read_reason(path, error, err);
+        read_reason(path, error, most, err);
     if (fd >= 0) {
         close(fd);
         unlink(path);
@@ -109,7 +115,7 @@ static double probe_run(const describe_ask *ask, const char *on, int k, int batc
         argv[n++] = child_word(offload);
     }
     argv[n] = NULL;
-    o = describe_run(argv, err);
+    o = describe_run(argv, DESCRIBE_MOST, err);
     seconds = json_number_value(json_object_get(o, "min_ms")) * 1e-3;
     *w = describe_work(json_object_get(o, "work"));
     json_decref(o);
@@ -227,7 +233,7 @@ static yk_status list_ranks(const describe_ask *ask, const char *on, devices *d,
     char *argv[MOST_ARGS] = {NULL};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         argv[i] = child_word(words[i]);
-    json_t *o = describe_run(argv, err), *ranks = json_object_get(o, "ranks");
+    json_t *o = describe_run(argv, DESCRIBE_MOST, err), *ranks = json_object_get(o, "ranks");
     const size_t n = json_array_size(ranks);
     if (!err->status) {
         d->row = calloc(n ? n : 1, sizeof *d->row);
@@ -296,6 +302,8 @@ yk_status describe_devices(const describe_ask *ask, devices *d, yk_error *err)
     const bool keeps = cache_path(d, path, sizeof path);
     if (keeps && !ask->fresh && cache_load(path, d))
         return YK_OK;
+    fprintf(stderr, "yoke %s: measures %u %s by small models; their times stay in the cache folder\n", ask->command, d->n,
+            d->n == 1 ? "device" : "devices");
     child_set("YOKE_MEMORY_LIMIT", NULL, &kept); /* it is for the model, not for probes */
     measure_all(ask, on, d, err);
     child_restore("YOKE_MEMORY_LIMIT", &kept);

@@ -12,6 +12,7 @@
 
 /* A question to this program: the devices and the precision of a job. */
 typedef struct describe_ask {
+    const char *command;   /* its name, for the line that says what takes seconds */
     char *program;         /* this program's path */
     const char *devices;   /* specifications; NULL: YOKE_DEVICES, else cpu */
     const char *precision; /* one word */
@@ -21,8 +22,10 @@ typedef struct describe_ask {
 
 /* The devices of a job, from the cache folder or measured; an error with the failed probe's message. */
 yk_status describe_devices(const describe_ask *ask, devices *d, yk_error *err);
-/* Runs a command of this program that prints one JSON object, the caller's to json_decref. On failure err has the child's message. */
-json_t *describe_run(char **argv, yk_error *err);
+#define DESCRIBE_MOST 600 /* seconds that a child may take to list devices, to plan or to measure a small model */
+/* Runs a command of this program that prints one JSON object, the caller's to json_decref. It is killed after `most` seconds. On failure
+ * err has the child's message. */
+json_t *describe_run(char **argv, double most, yk_error *err);
 /* Reads a "work" object. */
 work describe_work(const json_t *object);
 

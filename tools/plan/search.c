@@ -29,7 +29,6 @@
 #include "tools/train/train.h"
 
 enum { MOST_ARGS = 2 * YK_CLI_OPTIONS + 24, HALVINGS = 3 };
-#define STEPS_SECONDS 15 /* of yoke train --plan auto */
 
 static const char *const stage_words[] = {"state", "gradients", "params"};
 enum { STAGES = sizeof stage_words / sizeof stage_words[0] };
@@ -133,8 +132,8 @@ static const char *candidate_shard(const search *s, const candidate *c)
     return yk__cli_typed(s->cli, "shard") ? yk__cli_text(s->cli, "shard") : c->shard;
 }
 
-/* timed: seconds to run steps for; 0: it is planned alone. */
-static json_t *candidate_run(const search *s, const candidate *c, double timed, yk_error *err)
+/* timed: seconds to run steps for; 0: it is planned alone. most: seconds of the child. */
+static json_t *candidate_run(const search *s, const candidate *c, double timed, double most, yk_error *err)
 {
     static char names[YK_CLI_OPTIONS][48];
     char *argv[MOST_ARGS], batch[24], micros[24], text[24];
@@ -162,7 +161,7 @@ static json_t *candidate_run(const search *s, const candidate *c, double timed, 
         argv[n++] = text;
     }
     argv[n] = NULL;
-    return describe_run(argv, err);
+    return describe_run(argv, most, err);
 }
 
 static double bytes_of(const json_t *rank, const char *name)
@@ -285,7 +284,7 @@ static json_t *unlimited_run(const search *s, const candidate *c, yk_error *err)
 {
     char *limit;
     child_set("YOKE_MEMORY_LIMIT", NULL, &limit);
-    json_t *o = candidate_run(s, c, 0, err);
+    json_t *o = candidate_run(s, c, 0, DESCRIBE_MOST, err);
     child_restore("YOKE_MEMORY_LIMIT", &limit);
     return o;
 }
@@ -296,7 +295,7 @@ static json_t *limited_run(const search *s, candidate *c, yk_error *err)
 {
     if (s->described)
         return unlimited_run(s, c, err);
-    json_t *o = candidate_run(s, c, 0, err);
+    json_t *o = candidate_run(s, c, 0, DESCRIBE_MOST, err);
     if (o || !getenv("YOKE_MEMORY_LIMIT"))
         return o;
     c->refusal = yk__strdup(err->text);
@@ -326,6 +325,7 @@ static void candidate_free(candidate *c)
     free(c->rank);
     free(c->work);
     yk__free(c->refusal);
+    yk__free(c->failure);
 }
 
 bool search_plan(const search *s, candidate *c)
@@ -339,10 +339,9 @@ void search_drop(candidate *c)
     candidate_free(c);
 }
 
-double search_timed(const search *s, const candidate *c, double seconds)
+double search_timed(const search *s, const candidate *c, double seconds, double most, yk_error *err)
 {
-    yk_error err = YK_ERROR_INIT;
-    json_t *o = candidate_run(s, c, seconds, &err);
+    json_t *o = candidate_run(s, c, seconds, most, err);
     const double least = json_number_value(json_object_get(o, "step_s"));
     json_decref(o);
     return isfinite(least) ? least : 0;
@@ -393,7 +392,7 @@ static bool candidates_plan(search *s, uint32_t from, yk_error *err)
             continue;
         }
         const bool again = s->list[i].recomputes && i && stage_same(&s->list[i], &s->list[i - 1]);
-        if ((stage_same(&s->list[i], &s->list[0]) && !again) || err->status != YK_E_ARG)
+        if ((stage_same(&s->list[i], &s->list[0]) && !again) || (err->status != YK_E_ARG && err->status != YK_E_TIMEOUT))
             return false;
         if (again)
             recomputes_drop(s, i, err->text);
@@ -440,8 +439,8 @@ static bool devices_find(search *s, int *code)
         return false;
     }
     if (!file)
-        describe_devices(&(describe_ask){s->program, yk__cli_text(s->cli, "devices"), format, yk__cli_on(s->cli, "allow-substitute"),
-                                         yk__cli_on(s->cli, "measure")},
+        describe_devices(&(describe_ask){s->cli->command->name, s->program, yk__cli_text(s->cli, "devices"), format,
+                                         yk__cli_on(s->cli, "allow-substitute"), yk__cli_on(s->cli, "measure")},
                          &s->devices, &err);
     if (err.status)
         yk__cli_usage(s->cli->command, "%s", err.text);
@@ -515,6 +514,8 @@ static bool places_plan(search *s, const char *offload, uint64_t batch, uint64_t
 {
     const uint32_t n = s->n;
     candidates_make(s, offload, batch, micros);
+    fprintf(stderr, "yoke %s: plans the memory of %u candidates%s%s\n", s->cli->command->name, s->n - n, offload ? " with --offload " : "",
+            offload ? offload : "");
     return candidates_plan(s, n, err);
 }
 
@@ -529,8 +530,7 @@ bool search_run(search *s, const yk__cli *cli, bool by_memory, char *program, in
         return false;
     const uint64_t batch = batch_of(s, &bad);
     const uint64_t micros = (uint64_t)yk__cli_int(cli, "gradient-accumulation-steps", 1, 1 << 20, &bad);
-    const bool asks = yk__cli_text(cli, "measure-seconds") != NULL;
-    const double seconds = asks ? yk__cli_real(cli, "measure-seconds", 0, 1e6, &bad) : STEPS_SECONDS;
+    const double seconds = yk__cli_real(cli, "measure-seconds", 0, 1e6, &bad);
     if (bad || !batch_enough(s, batch))
         return false;
     child_set("YOKE_TRANSPORT", s->described ? "local" : getenv("YOKE_TRANSPORT"), &transport); /* local: ranks with memory of their own */

@@ -31,6 +31,7 @@ typedef struct candidate {
     double needs, has;    /* bytes there; has 0: unknown */
     double activations, state; /* bytes there, for a candidate that does not fit */
     bool fits;
+    char *failure;        /* its steps hung: it does not fit, and this is the reason; NULL: they did not */
     char *refusal;        /* of the planner under the limit, if the bytes without it would fit; NULL: none */
     cost_rank *rank;      /* by row of devices */
     work *work;           /* the same */
@@ -48,6 +49,7 @@ typedef struct search {
     char *folder;   /* on the disk: of --disk, or of --offload; NULL: none */
     char *on_disk;  /* "state=nvme:DIR" of --disk; NULL: without it */
     double free_bytes; /* there; 0: unknown */
+    double measures; /* seconds that steps of candidates run for */
     uint32_t n;
     candidate list[SEARCH_MOST]; /* fitting ones first, the best first */
 } search;
@@ -58,8 +60,9 @@ void search_free(search *s);
 /* Plans bytes and time of a candidate with the first six members; false where the planner refuses it. search_drop frees it. */
 bool search_plan(const search *s, candidate *c);
 void search_drop(candidate *c);
-/* Runs steps of a candidate for about so many seconds; returns the least step's seconds, 0 if they failed. */
-double search_timed(const search *s, const candidate *c, double seconds);
+/* Runs steps of a candidate for about so many seconds; returns the least step's seconds, 0 with an error if they failed: YK_E_TIMEOUT if
+ * they took more than `most` seconds. */
+double search_timed(const search *s, const candidate *c, double seconds, double most, yk_error *err);
 
 enum { FOLDER_MOST = 2048, OPTIONS_MOST = FOLDER_MOST + 320 }; /* bytes of a state's folder, and of the options in text with it */
 /* The options of a candidate behind the user's own ones, in text. */

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/mem.h"
 #include "core/base/process/cgroup.h"
 #include "tools/train/train.h"
 
@@ -57,10 +58,21 @@ static void candidate_scale(const search *s, candidate *c, double fixed, double 
     }
 }
 
-/* The least step of this measurement and of earlier ones. */
+/* Seconds after which a child hangs: devices start and compile before it steps. */
+static double most_seconds(const search *s)
+{
+    return 60 + 10 * s->measures;
+}
+
+/* The least step of this measurement and of earlier ones. A candidate that hangs is none. */
 static void whole_measure(const search *s, candidate *c, double seconds)
 {
-    const double t = search_timed(s, c, fmin(MOST_TIMED, fmax(LEAST_TIMED, seconds)));
+    yk_error err = YK_ERROR_INIT;
+    const double t = search_timed(s, c, fmin(MOST_TIMED, fmax(LEAST_TIMED, seconds)), most_seconds(s), &err);
+    if (err.status == YK_E_TIMEOUT && c->times != TIMES_MEASURED) {
+        c->failure = yk__strdup(err.text);
+        c->fits = false;
+    }
     if (t > 0 && (c->times != TIMES_MEASURED || t < c->seconds))
         candidate_scale(s, c, t / c->seconds, t / c->seconds, TIMES_MEASURED);
 }
@@ -71,6 +83,7 @@ static void short_measure(const search *s, candidate *c, double factor, double m
     double t[2] = {0}, model[2] = {0};
     halves h[2];
     int n = 0;
+    yk_error err = YK_ERROR_INIT;
     for (uint64_t rows = FEW_ROWS; rows <= MORE_ROWS && rows * s->devices.ranks <= c->batch; rows *= MORE_ROWS) {
         candidate one = {.shard = c->shard, .offload = c->offload, .recomputes = c->recomputes, .micros = 1};
         one.batch = rows * s->devices.ranks;
@@ -78,7 +91,7 @@ static void short_measure(const search *s, candidate *c, double factor, double m
         if (planned && is_safe(&one) && STEPS_OF_A_CHILD * one.seconds * factor <= most) {
             model[n] = one.seconds;
             h[n] = halves_of(s, &one);
-            t[n] = search_timed(s, &one, LEAST_TIMED);
+            t[n] = search_timed(s, &one, LEAST_TIMED, most_seconds(s), &err);
         }
         search_drop(&one);
         if (!(t[n] > 0))
@@ -86,6 +99,10 @@ static void short_measure(const search *s, candidate *c, double factor, double m
         factor = t[n] / model[n];
         most -= STEPS_OF_A_CHILD * t[n];
         n++;
+    }
+    if (err.status == YK_E_TIMEOUT) {
+        c->failure = yk__strdup(err.text);
+        c->fits = false;
     }
     if (!n)
         return;
@@ -141,10 +158,17 @@ static int by_seconds(const void *a, const void *b)
     return (x->seconds > y->seconds) - (x->seconds < y->seconds);
 }
 
-static void progress_say(const search *s, uint32_t i, uint32_t n)
+/* One line on a terminal, a line for each candidate elsewhere; c NULL: the last one is done. */
+static void progress_say(const search *s, uint32_t i, uint32_t n, const candidate *c)
 {
+    char text[OPTIONS_MOST];
     if (isatty(STDERR_FILENO))
-        fprintf(stderr, i < n ? "\ryoke %s: measures steps of candidates, %u of %u" : "\r\033[K", s->cli->command->name, i + 1, n);
+        fprintf(stderr, c ? "\ryoke %s: measures steps of candidates, %u of %u" : "\r\033[K", s->cli->command->name, i + 1, n);
+    else if (c) {
+        search_options(s, c, text, sizeof text);
+        fprintf(stderr, "yoke %s: measures candidate %u of %u, %.3g ms predicted: %s\n", s->cli->command->name, i + 1, n,
+                1e3 * c->seconds, text);
+    }
 }
 
 /* Another program may have disturbed a measurement: the candidates that may be the best are measured again while there is time. */
@@ -162,6 +186,7 @@ static void steps_repeat(const search *s, candidate **list, uint32_t n, double e
 
 void steps_measure(search *s, double seconds)
 {
+    s->measures = seconds;
     candidate *list[SEARCH_MOST];
     uint32_t n = 0, count[TIMES_SCALED + 1] = {0};
     const double began = train_seconds();
@@ -171,13 +196,14 @@ void steps_measure(search *s, double seconds)
     qsort(list, n, sizeof list[0], by_seconds);
     for (uint32_t i = 0; i < n; i++) {
         const double left = began + seconds - train_seconds();
-        progress_say(s, i, n);
-        if (left > 0)
-            candidate_measure(s, list, i, list[i], left, left / (n - i));
+        if (!(left > 0))
+            break;
+        progress_say(s, i, n, list[i]);
+        candidate_measure(s, list, i, list[i], left, left / (n - i));
     }
     steps_repeat(s, list, n, began + seconds);
     rest_scale(s, list, n);
-    progress_say(s, n, n);
+    progress_say(s, n, n, NULL);
     for (uint32_t i = 0; i < n; i++)
         count[list[i]->times]++;
     fprintf(stderr, "yoke %s: times of %u candidates are measured, of %u scaled by measured steps, of %u of small models (%.0f s)\n",

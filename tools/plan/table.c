@@ -52,6 +52,10 @@ static void print_candidate(const search *s, const candidate *c, uint32_t number
                table_bytes_text(c->shared, d, sizeof d), table_bytes_text(c->wire, e, sizeof e));
         return;
     }
+    if (c->failure) {
+        printf("  failed: %s\n", c->failure);
+        return;
+    }
     if (c->refusal && c->needs <= c->has) { /* a rank under a limit shares less with its neighbours */
         static const char launcher[] = "yoke launch: ";
         printf("  %s\n", c->refusal + (strncmp(c->refusal, launcher, strlen(launcher)) ? 0 : strlen(launcher)));
@@ -135,6 +139,8 @@ static void print_json_candidate(const search *s, const candidate *c)
     printf("\"wire_bytes\": %.0f, \"disk_step_bytes\": %.0f, ", c->wire, c->disk);
     printf("\"needs_bytes\": %.0f, \"has_bytes\": %.0f, \"options\": ", c->needs, c->has);
     yk__json_text(text);
+    if (c->failure)
+        printf(", \"failed\": "), yk__json_text(c->failure);
     printf(", \"ranks\": [");
     print_json_ranks(s, c);
     printf("]}");

@@ -95,6 +95,7 @@ static bool trace_run(yk_job *job, uint32_t n_wanted, bool train)
                          .seed = train ? step->seed : YK_NONE,
                          .first = done == 0,
                          .empty = step->empty,
+                         .rows = (uint64_t)step->local_rows,
                          .n_input = (uint32_t)step->n_input,
                          .input = step->lists.input,
                          .input_bytes = step->lists.input_bytes,

@@ -244,6 +244,16 @@ static void excluded_take(const yk_job *job, yk__report *all)
         }
 }
 
+/* Parts of a batch are powers of two, so that they have equal rows. */
+static void rows_advise(const yk_job *job, yk_error *err)
+{
+    const uint64_t capacity = yk__policy_capacity(job->team.share->policy);
+    uint64_t times = capacity ? 2 : 0;
+    while (times && times * capacity < job->team.share->n)
+        times *= 2;
+    yk__engine_advise(job->engine, times, err);
+}
+
 /* *changed: the shares have changed. */
 static yk_status window_decide(yk_job *job, bool *changed, yk_error *err)
 {
@@ -255,7 +265,8 @@ static yk_status window_decide(yk_job *job, bool *changed, yk_error *err)
     excluded_seen(job);
     if (!yk__group_gather_members(job->team.group, &s->report, sizeof s->report, all, err)) {
         excluded_take(job, all);
-        yk__policy_look(s->policy, all, err);
+        if (yk__policy_look(s->policy, all, err) == YK_E_MEM)
+            rows_advise(job, err);
     }
     if (!err->status) {
         *changed = yk__share_follow(job);

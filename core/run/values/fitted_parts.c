@@ -168,10 +168,10 @@ static yk_status fit_refuse(const yk__params *p, const yk__capacity *capacity, y
             need = even;
         }
     }
-    return yk__fail(err, YK_E_MEM, "no parts of the slices fit: %s needs %llu bytes with an even part, and its memory limit is "
-                    "%llu; all limits together have capacity for %.1f %% of the slices: raise a limit, add a rank, or take another --shard",
-                    yk__exchange_name(p->exchange, worst), (unsigned long long)need, (unsigned long long)capacity[worst].limit,
-                    100.0 * all);
+    yk__fail(err, YK_E_MEM, "no parts of the slices fit: %s needs %llu bytes with an even part, and its memory limit is "
+             "%llu; all limits together have capacity for %.1f %% of the slices, so add a rank", yk__exchange_name(p->exchange, worst),
+             (unsigned long long)need, (unsigned long long)capacity[worst].limit, 100.0 * all);
+    return yk__queue_advise_lack(p->queue, &(yk__lack){.parts = YK__OF_STATE | YK__OF_GRADS | YK__OF_PARAMS, .limited = true}, err);
 }
 
 static void fit_log(const yk__params *p, const double *weight)

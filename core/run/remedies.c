@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Words the remedies of a lack of memory, the same for buffers, plans, slices and shares. queue.c and api.c call it in the step thread.
+ */
+#include "core/run/remedies.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+typedef struct remedy_list {
+    char *text;
+    size_t size, used;
+} remedy_list;
+
+__attribute__((format(printf, 2, 3))) static void remedy_add(remedy_list *l, const char *format, ...)
+{
+    va_list args;
+    if (l->used && l->used + 6 < l->size)
+        l->used += (size_t)snprintf(l->text + l->used, l->size - l->used, ", or ");
+    va_start(args, format);
+    const int n = vsnprintf(l->text + l->used, l->size - l->used, format, args);
+    va_end(args);
+    l->used += n > 0 ? (size_t)n : 0;
+    if (l->used >= l->size)
+        l->used = l->size - 1;
+}
+
+/* A micro batch of one row is the smallest one. */
+static void rows_add(remedy_list *l, const yk__remedies *r, uint64_t times)
+{
+    if (r->rows == 1)
+        return;
+    if (!r->trains)
+        remedy_add(l, "a smaller batch");
+    else if (times > 1 && (!r->rows || times <= r->rows))
+        remedy_add(l, "a --global-batch %llu times smaller and %llu times the --gradient-accumulation-steps", (unsigned long long)times,
+                   (unsigned long long)times);
+    else
+        remedy_add(l, "a smaller --global-batch and more --gradient-accumulation-steps");
+}
+
+void yk__remedies_write(const yk__remedies *r, const yk__lack *lack, char *text, size_t size)
+{
+    remedy_list l = {text, size, 0};
+    const char *place = r->place ? r->place : "";
+    *text = 0;
+    if (lack->limited)
+        remedy_add(&l, "raise the limit");
+    if (lack->parts & YK__OF_ACTIVATIONS) {
+        rows_add(&l, r, lack->times);
+        if (r->recomputes && !lack->limited)
+            remedy_add(&l, "--gradient-checkpointing, or a limit (--memory-limit, YOKE_MEMORY_LIMIT) below what is free: activations are "
+                           "then computed again, not kept");
+        if (r->stores)
+            remedy_add(&l, "--offload %sactivations=host", place);
+    }
+    if (lack->parts & YK__OF_STATE && r->state_host)
+        remedy_add(&l, "--offload %sstate=host", place);
+    if (lack->parts & YK__OF_STATE && r->state_disk)
+        remedy_add(&l, "--offload %sstate=nvme:DIR", place);
+    if (lack->parts & YK__OF_PARAMS && r->params)
+        remedy_add(&l, "--shard params");
+    else if (lack->parts & YK__OF_GRADS && r->gradients)
+        remedy_add(&l, "--shard gradients");
+    if (r->trains)
+        remedy_add(&l, "see `yoke plan` with these options");
+}
