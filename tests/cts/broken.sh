@@ -270,6 +270,12 @@ none)
     passed=$(grep -c '^ok.* - op/\(dot\|scatter_add\)\.' "$WORK/out")
     [ "$passed" -gt 20 ]
     result $? "the tests behind a crash are run"
+    again=$(sed -n 's/^# .* killed by signal 11 .* in this test (seed 1); again: gdb .* --args yoke-cts //p' "$WORK/out" | head -1)
+    name=$(printf %s "$again" | sed "s/.*--only '\(.*\)' --seed.*/\1/")
+    eval "\"$CTS\" $again" >"$WORK/out" 2>"$WORK/err"
+    [ -n "$again" ] && [ "$(grep '^not ok' "$WORK/out")" = "not ok 1 - $name" ] && grep -q 'killed by signal 11' "$WORK/out" &&
+        grep -q '^1\.\.1$' "$WORK/out"
+    result $? "the command of a crash runs that test again"
     ;;
 esac
 wait "$hanging"
@@ -279,6 +285,8 @@ mv "$WORK/hang.err" "$WORK/err"
 found_words HANG "$HANG_TESTS" 'did not end within 12 s (twice --timeout and 10 s) and was killed'
 grep -q '^not ok.*op/gather' "$WORK/out" && grep -q '^ok.*op/scatter_add' "$WORK/out"
 result $? "the tests behind a hang are run"
+grep -q '^yoke-cts: after [0-9]* s: group op has ended, [0-9]* passed, [1-9][0-9]* failed; groups left: 0$' "$WORK/err"
+result $? "a run of more than 10 s says when a group ends"
 
 compile "$WORK/yoke_old.so" "$BROKEN" -pthread -DOLDER
 run_cts "a plugin of an older minor, without what may be left out" "$WORK/yoke_old.so" --group abi,queue,composite,guard,rebind,leak
