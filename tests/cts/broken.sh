@@ -228,6 +228,7 @@ none)
     broken_far WAITS 'queue/*_waits' 'one is late'
     broken_far LAST_WAIT 'queue/*_waits' 'the last one is late'
     broken_far COPY_WAITS 'queue/*_after_run' 'waits for'
+    broken_far EMPTY_WAITS 'queue/point_is_true' 'a copy of 0 bytes that waits for point'
     broken_far FIRST_WAIT 'queue/two_waits' 'the last one is late'
     broken_far EIGHT_WAITS 'queue/many_waits' 'the last one is late'
     broken_far KEPT_WAITS 'queue/*_waits' 'killed by signal\|did not end\|not reached'

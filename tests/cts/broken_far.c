@@ -27,11 +27,15 @@ static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 }
 #endif
 
-#ifdef BREAK_COPY_WAITS
+#if defined BREAK_COPY_WAITS || defined BREAK_EMPTY_WAITS /* copies do not wait; copies of 0 bytes */
 static yk_status bad_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
 {
     yk_copy hasty = *c;
+#ifdef BREAK_EMPTY_WAITS
+    hasty.n_wait = c->bytes ? c->n_wait : 0;
+#else
     hasty.n_wait = 0;
+#endif
     return kit_queue_copy(q, &hasty, point);
 }
 #endif
@@ -422,7 +426,8 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
 #if defined HASTY || defined BREAK_KEPT_WAITS || defined BREAK_KEPT_SLOTS || defined BREAK_SLOT_COUNT || defined BREAK_SLOT_MORE
     bad.queue_run = bad_run;
 #endif
-#if defined BREAK_COPY_WAITS || defined BREAK_KEPT_COPY_WAITS || defined BREAK_DEVICE_WAITS || defined BREAK_DEPENDENT
+#if defined BREAK_COPY_WAITS || defined BREAK_EMPTY_WAITS || defined BREAK_KEPT_COPY_WAITS || defined BREAK_DEVICE_WAITS || \
+    defined BREAK_DEPENDENT
     bad.queue_copy = bad_copy;
 #endif
 #ifdef BREAK_DEVICE_WAITS

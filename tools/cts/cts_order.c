@@ -269,6 +269,20 @@ static bool overwrites_wait_once(cts *c, scene *s, int first)
            result_right(c, s->got, s->want, "a run whose input another queue overwrites once it is over");
 }
 
+/* A copy of 0 bytes waits as any other work does. A third queue makes it, so that no later work of the scene waits for it. */
+static bool empty_copy_waits(cts *c, scene *s, yk_queue *a, uint64_t point)
+{
+    const yk_copy none = {.dst = s->b[0].slot[s->chain.x]};
+    uint64_t behind = 0, done = 0;
+    if (!copy_after(c, s->q[2], none, a, point, &behind) || !cts_wait(c, s->q[2], behind) ||
+        !cts_ok(c, c->t->queue_poll(a, &done), "queue_poll"))
+        return false;
+    if (done < point)
+        cts_fail(c, "a copy of 0 bytes that waits for point %llu of another queue is done, and that queue is at point %llu",
+                 (unsigned long long)point, (unsigned long long)done);
+    return done >= point;
+}
+
 /* Only the host waits here: a point that is done is done for every queue. */
 static bool point_is_true_once(cts *c, scene *s, int first)
 {
@@ -276,7 +290,7 @@ static bool point_is_true_once(cts *c, scene *s, int first)
     const chain *k = &s->chain;
     uint64_t pa = 0, pb = 0;
     const yk_copy back = {.src = s->b[0].slot[k->y], .src_offset = k->y_at, .dst_host = s->got, .bytes = BYTES};
-    return put_x(c, s, first, 0, &pa) && run_now(c, k, a, &s->b[0], &pa) && cts_wait(c, a, pa) &&
+    return put_x(c, s, first, 0, &pa) && run_now(c, k, a, &s->b[0], &pa) && empty_copy_waits(c, s, a, pa) && cts_wait(c, a, pa) &&
            copy_after(c, b, back, NULL, 0, &pb) && cts_wait(c, b, pb) &&
            result_right(c, s->got, s->want, "a result read by another queue when the run's point is done");
 }
