@@ -229,6 +229,7 @@ none)
     broken_far LAST_WAIT 'queue/*_waits' 'the last one is late'
     broken_far COPY_WAITS 'queue/*_after_run' 'waits for'
     broken_far EMPTY_WAITS 'queue/point_is_true' 'a copy of 0 bytes that waits for point'
+    broken_far OWN_WAIT 'queue/*_waits' 'the last one is late'
     broken_far FIRST_WAIT 'queue/two_waits' 'the last one is late'
     broken_far EIGHT_WAITS 'queue/many_waits' 'the last one is late'
     broken_far KEPT_WAITS 'queue/*_waits' 'killed by signal\|did not end\|not reached'
@@ -248,6 +249,7 @@ none)
     broken_far EARLY 'queue/*_after_run' 'expected'
     broken_far SCRATCH 'queue/side_by_side' 'two queues at a time'
     broken_far ABORT 'queue/abort' 'queue_abort'
+    broken_far ABORT_STATUS 'queue/abort' 'expected YK_E_DEVICE_LOST\|with YK_E_DEVICE_LOST a copy gives another status'
     broken_island COLL_WAITS 'extension/coll.all_reduce.2.waits' 'yk.coll.1: all_reduce over 2 members'
     broken_island COLL_ABORT 'extension/coll.abort' 'yk.coll.1: after abort'
     TIMEOUT=10 # what makes a device busy takes seconds of a busy machine; none of these faults hangs
