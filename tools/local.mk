@@ -29,4 +29,6 @@ yoke_SOURCES = tools/bench/mixed.c tools/bench/mixed.h tools/bench/peak_loops.h 
 	tools/train/train_progress.h tools/train/refused.h tools/train/spellings.h tools/train/reports.c tools/train/reports.h \
 	tools/train/train_restart.c tools/train/train_restart.h tools/train/trackers.c \
 	tools/train/trackers.h tools/train/train.c tools/train/train.h tools/train/when.c tools/train/when.h
+# A command's error names no line of the command's own source. Empty, as headers of the core define it so too.
+yoke_CPPFLAGS = $(AM_CPPFLAGS) -DYK_NO_HERE=
 yoke_LDADD = libyokecore.la $(CORE_LIBS)

@@ -36,7 +36,10 @@ void yk__here_place(const char **file, int *line)
 
 const char *yk__here_text(char *buf, size_t n)
 {
-    snprintf(buf, n, "%s:%d", here_file ? here_file : "?", here_line);
+    if (here_file)
+        snprintf(buf, n, "%s:%d", here_file, here_line);
+    else
+        snprintf(buf, n, "an unknown line");
     return buf;
 }
 

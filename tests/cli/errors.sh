@@ -335,4 +335,10 @@ fifos() {
     wait
 }
 ok "a FIFO that is slow, and one without another program, as log and as data" fifos
+no_places() { # a command's error ends in no line of the command's own source, as no call of its files notes one
+    find "$YOKE_BUILD/tools" -name 'yoke-*.o' >"$out/objects"
+    [ "$(wc -l <"$out/objects")" -ge 50 ] && xargs nm -A <"$out/objects" >"$out/symbols" && grep -q ' U yk_step$' "$out/symbols" || return 1
+    ! grep ' U yk_here$' "$out/symbols"
+}
+ok "no call of a command notes its line" no_places
 plan

@@ -720,7 +720,7 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
     bad = table;
 #if defined BREAK_RESULT || defined BREAK_END || defined BREAK_CRASH || defined BREAK_VERSION || defined SPOILS || defined CHANGES || \
     defined BREAK_PACKED || defined BREAK_HANG || defined BREAK_LEAK_RUN || defined BREAK_ARENA || defined BREAK_BITS || \
-    defined BREAK_LEAK_DEVICE || defined BREAK_NORM_EPS || defined BREAK_ADAM_EPS || defined LOWERS
+    defined BREAK_LEAK_DEVICE || defined BREAK_NORM_EPS || defined BREAK_ADAM_EPS || defined LOWERS || defined BREAK_F16_BITS
     bad.queue_run = bad_run;
 #endif
 #if defined SPOILS || defined LOWERS

@@ -27,11 +27,19 @@ static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 }
 #endif
 
-#ifdef BREAK_COPY_WAITS
+/* Copies do not wait; copies of 0 bytes; not for what stands behind a point of their own queue. */
+#if defined BREAK_COPY_WAITS || defined BREAK_EMPTY_WAITS || defined BREAK_OWN_WAIT
 static yk_status bad_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
 {
     yk_copy hasty = *c;
+#ifdef BREAK_EMPTY_WAITS
+    hasty.n_wait = c->bytes ? c->n_wait : 0;
+#elif defined BREAK_OWN_WAIT
+    for (uint32_t i = c->n_wait; i-- > 0;)
+        hasty.n_wait = c->wait[i].queue == q ? i : hasty.n_wait;
+#else
     hasty.n_wait = 0;
+#endif
     return kit_queue_copy(q, &hasty, point);
 }
 #endif
@@ -340,6 +348,14 @@ static void bad_abort(yk_queue *q, yk_status why)
 }
 #endif
 
+#ifdef BREAK_ABORT_STATUS /* each abort is a cancellation, whatever the host says */
+static void bad_abort(yk_queue *q, yk_status why)
+{
+    (void)why;
+    kit_queue_abort(q, YK_E_CANCELLED);
+}
+#endif
+
 #ifdef BREAK_ABORT_LATE /* those who wait learn of an abort when the work under way is over, more or less */
 static void bad_abort(yk_queue *q, yk_status why)
 {
@@ -422,7 +438,8 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
 #if defined HASTY || defined BREAK_KEPT_WAITS || defined BREAK_KEPT_SLOTS || defined BREAK_SLOT_COUNT || defined BREAK_SLOT_MORE
     bad.queue_run = bad_run;
 #endif
-#if defined BREAK_COPY_WAITS || defined BREAK_KEPT_COPY_WAITS || defined BREAK_DEVICE_WAITS || defined BREAK_DEPENDENT
+#if defined BREAK_COPY_WAITS || defined BREAK_EMPTY_WAITS || defined BREAK_OWN_WAIT || defined BREAK_KEPT_COPY_WAITS || \
+    defined BREAK_DEVICE_WAITS || defined BREAK_DEPENDENT
     bad.queue_copy = bad_copy;
 #endif
 #ifdef BREAK_DEVICE_WAITS
@@ -464,7 +481,7 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
 #ifdef BREAK_SCRATCH
     queue_ops.run = scratch_run;
 #endif
-#if defined BREAK_ABORT || defined BREAK_ABORT_LATE
+#if defined BREAK_ABORT || defined BREAK_ABORT_LATE || defined BREAK_ABORT_STATUS
     bad.queue_abort = bad_abort;
 #endif
 #if defined BREAK_SPAN || defined BREAK_SPAN_ZERO || defined BREAK_SPAN_UNIT || defined BREAK_SPANS_FEW

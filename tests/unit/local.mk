@@ -42,7 +42,7 @@ endif
 CLANG_TESTS += tests/unit/net/frame.test tests/unit/net/hello.test
 endif
 UNIT_TESTS += tests/unit/nn/tables.test tests/unit/plan/arena.test tests/unit/plan/away.test tests/unit/plan/passes.test \
-	tests/unit/plan/squares.test tests/unit/run/list.test \
+	tests/unit/plan/squares.test tests/unit/plan/work.test tests/unit/run/list.test \
 	tests/unit/run/power.test tests/unit/run/queue.test tests/unit/run/remedies.test \
 	tests/unit/run/train.test tests/unit/vulkan/spirv.test
 # in builds of their own by ./check: under TSan, and by clang
@@ -53,6 +53,7 @@ CLANG_TESTS += tests/unit/base/base.test tests/unit/cpu/chain.test tests/unit/cp
 	tests/unit/cpu/ops.test tests/unit/cpu/queue.test tests/unit/cpu/rows.test tests/unit/grad/rules.test tests/unit/graph/eval.test \
 	tests/unit/job/api.test tests/unit/kit/cpu_shape.test tests/unit/kit/gpu_shape.test tests/unit/plan/passes.test \
 	tests/unit/run/train.test
+tests_unit_plan_work_test_SOURCES = tests/unit/plan/work.c tools/plan/work_count.c
 tests_unit_balance_policy_test_SOURCES = tests/unit/balance/policy.c tests/unit/balance/world.c
 tests_unit_balance_sets_test_SOURCES = tests/unit/balance/sets.c tests/unit/balance/world.c
 tests_unit_cpu_gemm_test_SOURCES = tests/unit/cpu/gemm.c backends/cpu/isa/isa_amx_emu.c

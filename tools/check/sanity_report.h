@@ -3,9 +3,6 @@
 #ifndef YOKE_TOOLS_CHECK_SANITY_REPORT_H
 #define YOKE_TOOLS_CHECK_SANITY_REPORT_H
 
-#ifndef YK_NO_HERE
-#define YK_NO_HERE
-#endif
 #include <yoke/yoke.h>
 
 typedef struct sanity {

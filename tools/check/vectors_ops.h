@@ -3,9 +3,6 @@
 #ifndef YOKE_TOOLS_CHECK_VECTORS_OPS_H
 #define YOKE_TOOLS_CHECK_VECTORS_OPS_H
 
-#ifndef YK_NO_HERE
-#define YK_NO_HERE
-#endif
 #include <yoke/yoke.h>
 
 #include "core/io/json.h"

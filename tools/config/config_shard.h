@@ -7,9 +7,6 @@
 #ifndef YOKE_TOOLS_CONFIG_CONFIG_SHARD_H
 #define YOKE_TOOLS_CONFIG_CONFIG_SHARD_H
 
-#ifndef YK_NO_HERE
-#define YK_NO_HERE
-#endif
 #include <yoke/yoke.h>
 
 #include "tools/cli.h"

@@ -14,9 +14,6 @@
 #ifndef YOKE_TOOLS_EVAL_METRICS_H
 #define YOKE_TOOLS_EVAL_METRICS_H
 
-#ifndef YK_NO_HERE
-#define YK_NO_HERE
-#endif
 #include <yoke/yoke.h>
 
 #include "tools/cli.h"

@@ -3,9 +3,6 @@
 #ifndef YOKE_TOOLS_EVAL_PREDICT_H
 #define YOKE_TOOLS_EVAL_PREDICT_H
 
-#ifndef YK_NO_HERE
-#define YK_NO_HERE
-#endif
 #include <yoke/yoke.h>
 
 #include <stdbool.h>

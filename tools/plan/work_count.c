@@ -86,6 +86,15 @@ static void count_node(work *w, const yk_graph *g, const yk_node *n)
     }
 }
 
+/* A broadcast dimension of an operand (stride 0) is one element in memory. */
+static double read_bytes(const yk_value *v)
+{
+    double bytes = yk_dtype_bytes(v->dtype);
+    for (uint32_t d = 0; d < v->dims; d++)
+        bytes *= v->stride[d] || !v->dim[d] ? (double)v->dim[d] : 1;
+    return bytes;
+}
+
 /* A look-up reads and writes the rows that it names, not the table. */
 static double moved_bytes(const yk_graph *g, const yk_node *n)
 {
@@ -95,7 +104,7 @@ static double moved_bytes(const yk_graph *g, const yk_node *n)
     if (n->op == YK_OP_GATHER)
         return 2 * sum;
     for (uint32_t i = 0; i < n->n_in; i++)
-        sum += (double)yk__value_bytes(operand_of(g, n, i));
+        sum += read_bytes(operand_of(g, n, i));
     return sum;
 }
 

@@ -11,9 +11,6 @@
 
 #include <stddef.h>
 
-#ifndef YK_NO_HERE
-#define YK_NO_HERE
-#endif
 #include <yoke/yoke.h>
 
 typedef struct checkpoints {

@@ -8,9 +8,6 @@
 #ifndef YOKE_TOOLS_TRAIN_OUTPUT_H
 #define YOKE_TOOLS_TRAIN_OUTPUT_H
 
-#ifndef YK_NO_HERE
-#define YK_NO_HERE
-#endif
 #include <yoke/yoke.h>
 
 /* Fails the job if dir holds a model or checkpoints, unless `allowed`: by --overwrite-output-dir or --resume-from-checkpoint,

@@ -6,9 +6,6 @@
 #ifndef YOKE_TOOLS_TRAIN_TRAIN_H
 #define YOKE_TOOLS_TRAIN_TRAIN_H
 
-#ifndef YK_NO_HERE
-#define YK_NO_HERE
-#endif
 #include <yoke/yoke.h>
 
 #include "tools/cli.h"

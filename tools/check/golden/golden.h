@@ -6,9 +6,6 @@
 #ifndef YOKE_TOOLS_CHECK_GOLDEN_GOLDEN_H
 #define YOKE_TOOLS_CHECK_GOLDEN_GOLDEN_H
 
-#ifndef YK_NO_HERE
-#define YK_NO_HERE
-#endif
 #include <yoke/yoke.h>
 
 #include "core/io/json.h"
