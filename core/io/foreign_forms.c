@@ -66,6 +66,16 @@ static uint64_t argument_end(const unsigned char *head, size_t n, size_t at, int
     return count > n ? n : at + (size_t)count_bytes + count;
 }
 
+/* True if text or bytes beyond the head leave at most 64 bytes of the file to opcodes: one chance in 2^26 of four bytes of ids. */
+static bool is_one_value(const unsigned char *head, size_t n, size_t at, int argument, uint64_t size)
+{
+    const int bytes = argument == OP_COUNT_4 ? 4 : argument == OP_COUNT_8 ? 8 : 0;
+    if (!bytes || at + (size_t)bytes > n)
+        return false;
+    const uint64_t begin = at + (uint64_t)bytes, count = little_get(head + at, bytes);
+    return begin < size && count < size - begin && size - begin - count <= 64;
+}
+
 /*
  * Opcodes follow each other from byte 2 to a pickle's end, or to the head's. A quarter of all bytes are opcodes, so that four in a row
  * behind the two bytes of a protocol begin one file of ids in 10^6 or 10^7; the length of a frame within the file is rarer by far.
@@ -84,6 +94,8 @@ bool yk__form_pickle(const unsigned char *head, size_t n, uint64_t size)
             return at + 1 == n || head[at + 1] == 0x80; /* PyTorch writes several pickles behind each other */
         if (op == 0x95) /* a frame */
             return at + 9 <= n && little_get(head + at + 1, 8) <= (size ? size : UINT32_MAX);
+        if (is_one_value(head, n, (size_t)at + 1, argument, size))
+            return true;
         at = argument_end(head, n, (size_t)at + 1, argument);
     }
     return ops >= 4;

@@ -44,8 +44,41 @@ refused() { # refused WORDS CONFIG
     grep -q "$1" "$out/said"
 }
 
+# 28x28 images are 1x1 in the last stage, so that a batch of one image has one value for each channel there.
+pictures() { # pictures COMMAND OPTION...
+    command=$1
+    shift
+    "$yoke" "$command" --data "idx:$data/fashion-mnist" "$@" >"$out/said" 2>&1
+    code=$?
+    cat "$out/said"
+    return $code
+}
+
+tiny() { # tiny OPTION...
+    pictures train --model resnet50 --model-config widths=8+8+8+8,blocks_per_stage=1+1+1+1 --max-train-samples 4 --max-steps 2 --optim sgd \
+        --eval-strategy no --no-do-eval --output-dir "$out/tiny" "$@"
+}
+
+one_image() {
+    tiny --devices cpu:0 --global-batch 1
+    [ $? = 2 ] && [ "$(grep -c "expected more than one value for each channel" "$out/said")" = 1 ] && [ ! -e "$out/tiny/model.safetensors" ]
+}
+
+one_image_each() { # the ranks' values count together
+    tiny --devices "cpu:0 cpu:0" --shares equal --global-batch 2 && [ -e "$out/tiny/model.safetensors" ]
+}
+
+one_image_read() { # with the statistics that training kept
+    pictures eval --from "$out/tiny" --devices cpu:0 --per-device-eval-batch-size 1 --max-eval-samples 3 && grep -q "of 3)" "$out/said"
+}
+
 ok "three steps as PyTorch's" as_pytorch
 ok "torchvision's names and shapes" names
 ok "too many blocks" refused "must give 1 to 64 blocks" blocks_per_stage=40
 ok "a width that is no multiple of four" refused "must be multiples of 4" widths=30+60
+if [ -e "$data/fashion-mnist" ]; then
+    ok "one value for each channel, refused in training" one_image
+    ok "one image on each of two ranks trains" one_image_each
+    ok "one image is evaluated" one_image_read
+fi
 plan

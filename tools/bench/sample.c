@@ -7,6 +7,7 @@
 
 #include "core/base/word.h"
 #include "tools/eval/metrics.h"
+#include "tools/train/alike.h"
 #include "tools/train/train_options.h"
 
 #include <stdio.h>
@@ -259,7 +260,7 @@ bool sample_open(sample *s, const yk__cli *cli, bool as_train, const yk_config *
         snprintf(s->cores, sizeof s->cores, threads == 1 ? "cpu:0" : "cpu:0-%lld", (long long)threads - 1);
         c.devices = s->cores;
     }
-    s->job = yk_open(&c);
+    s->job = train_open(cli, &c);
     if (!s->job)
         return false;
     if (!s->batch)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/base/word.h"
+#include "tools/train/alike.h"
 #include "tools/train/output.h"
 #include "tools/config/config_shard.h"
 #include "tools/eval/predict.h"
@@ -480,7 +481,7 @@ static int run_training(const yk__cli *cli)
         return YK_EXIT_USAGE;
     if (!yk__cli_on(cli, "enable-jit-checkpoint"))
         leave_ignore();
-    r.job = yk_open(&config);
+    r.job = train_open(cli, &config);
     if (!r.job)
         return YK_EXIT_FAILED;
     if (yk__cli_on(cli, "enable-jit-checkpoint"))

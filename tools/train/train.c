@@ -29,6 +29,7 @@
 #include "tools/config/apply.h"
 #include "tools/plan/search.h"
 #include "tools/spell.h"
+#include "tools/train/alike.h"
 
 double train_seconds(void)
 {
@@ -597,7 +598,7 @@ bool train_use_open(const yk__cli *cli, yk_config *config, train_use *use, int *
         return false;
     }
     *code = YK_EXIT_FAILED;
-    use->job = yk_open(config);
+    use->job = train_open(cli, config);
     if (!use->job)
         return false;
     use->data = train_data(cli, use->job, true, train_eval_batch(cli, use->job, 0));
