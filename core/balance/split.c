@@ -3,7 +3,7 @@
  * Rows of each rank by the fitted lines: the split that minimises the slowest rank's time, and its rounding to blocks of rows.
  *
  * cost_model.c and the policy's phases call yk__fit_shares, which keeps to members, limits of memory and blocks. Bisection over the time
- * finds the split. Pure: equal lines give equal rows on all ranks.
+ * finds the split. It runs in the step thread, and is pure: equal lines give equal rows on all ranks.
  */
 #include <math.h>
 #include <string.h>
