@@ -3,7 +3,7 @@
  * Adam's steps of neighbouring nodes as one launch: most parameters of a model have some thousand elements, and a launch takes longer than
  * their step. The same pass writes casts of the results (the copies in 16 bits that products read).
  *
- * nn.c calls it at the first step while a program is made, and the lowering skips the nodes that it took.
+ * nn.c calls it at the first step while a program is made, in any thread, and the lowering skips the nodes that it took.
  */
 #include "plugins/kit/lower/lower_internal.h"
 #include "plugins/kit/lower/steps.h"
