@@ -208,7 +208,7 @@ static uint64_t copies_bytes(const kit_product *p, int64_t rows, uint64_t bytes[
     return sum;
 }
 
-/* All rows; but the last few where they lie along lines that have room for more, so that the result is not copied for their sake. */
+/* All rows, without the last few if their lines have space for more: so the result is not copied for these. */
 static int64_t most_rows(const kit_product *p)
 {
     stored s[MATRICES];

@@ -122,8 +122,8 @@ static void steps_find(const kit_lowering *ctx, steps *s)
     }
 }
 
-/* The table: the first group of each step, then each step's fields: elements, its copy or -1, and the distances of its operands from the
- * first step's. */
+/* The table has the first group of each step, then each step's fields: elements, its copy or -1, its operands' distances from the first
+ * step's. */
 static void steps_table(kit_lowering *ctx, const steps *s, int64_t block)
 {
     static const uint32_t field[FIELDS - 2] = {GRAD, VALUE, FIRST, SECOND, HYPER, TOP};
