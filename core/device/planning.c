@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A device that only plans: a table over an opened device that reports its capabilities (claims, scratch memory), and whose buffers,
+ * A device that only plans: a table over an opened device. It reports the device's capabilities (claims, scratch memory); its buffers,
  * programs and queue store and run nothing. open.c wraps a rank's device in it for yk_config.plan_only. So the job's own code counts a
  * job's memory, in the step thread, on a machine that does not have as much.
  *
