@@ -192,9 +192,9 @@ static bool shares_near(const yk__fit *f, const yk__bounds *bounds, const uint64
     return true;
 }
 
-/* Rounds to whole blocks if the lines predict a small cost. A kernel computes rows by blocks, so one row more may cost as much as
- * several. Lines through whole blocks describe the useful numbers of rows. Else rounds in steps, as each number of rows is a program of
- * its own. */
+/* Rounds to whole blocks if the lines predict a small cost. A kernel computes rows by blocks, so one row more may cost as much as several
+ * do. Lines through whole blocks describe the useful numbers of rows. Else rounds in steps, as each number of rows is a program of its
+ * own. */
 static void shares_round(const yk__fit *f, const yk__bounds *bounds, uint64_t *share)
 {
     const double most = ROWS_WORTH * yk__fit_longest(f, share);
