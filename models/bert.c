@@ -2,6 +2,8 @@
 /*
  * BERT (Devlin et al. 2018) as a sequence classifier or, with num_labels=1, a regression ("bert") and a masked language model
  * ("bert-mlm"), with the names of Hugging Face's BertForSequenceClassification and BertForMaskedLM.
+ * registry.c builds it, and model.c traces it, in the step thread.
+ *
  * Keys: vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size, hidden_act,
  * max_position_embeddings, type_vocab_size, layer_norm_eps, hidden_dropout_prob, attention_probs_dropout_prob,
  * classifier_dropout, initializer_range, num_labels, pad_token_id, problem_type, seq_len (for benchmarks).

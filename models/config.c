@@ -2,7 +2,7 @@
 /*
  * The keys of a config.json. A builder reads the keys that it computes by. Some further keys have only one legal value here (rules). Some
  * change nothing in training (harmless: from transformers' PreTrainedConfig, BertConfig, GPT2Config, and older versions, as published
- * folders have them). A key in no table is named in one line.
+ * folders have them). A key in no table is named in one line. registry.c checks keys in the step thread.
  */
 #include "models/model.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks that a model and data fit: kinds before the model is built, sizes afterwards. */
+/* Checks that a model and data fit: registry.c asks for kinds before it builds a model, a program for sizes afterwards. Step thread. */
 #include "models/model.h"
 
 #include <string.h>

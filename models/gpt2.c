@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * GPT-2 (Radford et al. 2019), any size, names and weight layout of Hugging Face's GPT2LMHeadModel: linear weights are
- * [in, out], the head is tied to the token embedding.
+ * [in, out], the head is tied to the token embedding. registry.c builds it, and model.c traces it, in the step thread.
+ *
  * Keys: vocab_size, n_positions, n_embd, n_layer, n_head, n_inner, activation_function (gelu_new), layer_norm_epsilon,
  * embd_pdrop, attn_pdrop, resid_pdrop, initializer_range, bias (true; false: no biases in linear layers and norms),
  * seq_len (for benchmarks).

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Multi-layer perceptron: fc1, activation, fc2, .., fcN. The smallest of the models, so the one to read first. A
- * builder reads settings and makes parameters (mlp_build), and traces the forward pass of a batch (mlp_part). Keys:
- * input_size, hidden ("512+256"), num_labels, hidden_act (relu), dropout (0).
+ * Multi-layer perceptron: fc1, activation, fc2, .., fcN. The smallest of the models, so the one to read first.
+ * registry.c calls mlp_build, which reads settings and makes parameters; model.c calls mlp_part, which traces the forward
+ * pass of a batch. Both run in the step thread.
+ *
+ * Keys: input_size, hidden ("512+256"), num_labels, hidden_act (relu), dropout (0).
  */
 #include "models/model.h"
 

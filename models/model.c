@@ -2,7 +2,7 @@
 /*
  * Shared by all models: the forward pass and the loss by the model's kind, and the small parts (linear, norm, activation) that
  * builders put together. Everything in this folder uses yoke.h alone, as a user's program would. Start reading with mlp.c;
- * registry.c finds, loads and saves models.
+ * registry.c finds, loads and saves models. All of it runs in the step thread.
  */
 #include "models/model.h"
 

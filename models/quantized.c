@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Refuses folders of quantized weights. Their numbers are not their values: a value needs the scales beside it and the configuration of
- * the library. Each library marks its folders in its own way; such weights are refused in every type.
+ * the library. Each library marks its folders in its own way; such weights are refused in every type. load.c asks,
+ * in the step thread.
  */
 #include "models/model.h"
 

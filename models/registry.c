@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds the builder of a model by name or by a Hugging Face configuration. Saves weights under the names of published files, with their
- * companion files. load.c loads them.
+ * companion files. load.c loads them. A program calls it in the step thread.
  */
 #include "models/model.h"
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Residual networks (He et al. 2015, "Deep residual learning", sections 4.1 and 4.2).
+ * Residual networks (He et al. 2015, "Deep residual learning", sections 4.1 and 4.2). registry.c builds one, and model.c traces it,
+ * in the step thread.
+ *
  * resnet20, resnet32: three stages of 16, 32, 64 channels, shortcut option A (every second pixel, zero channels before
  * and after), names as in common checkpoints (conv1, bn1, layer1.0.conv1, .., linear).
  * resnet18: the ImageNet network with a 3x3 stem for small images, shortcut option B (downsample.0, downsample.1), fc.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The message for an option that a command does not have: a near name, the same under another name, or the reason why it is absent. cli.c
- * asks for it while it parses, and spell.c for the form of a value, in the main thread.
+ * The message for an option that a command does not have: a near name, its name here, or the reason for its absence. cli.c asks for it
+ * while it parses, and spell.c for the form of a value, in the main thread.
  */
 #include "tools/cli.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Failed calls of the CUDA driver, or of a library on top of it: maps the number to a status of plugin.h, and reports its text to the host.
+ * Failed calls of the CUDA driver, or of a library on top of it. Maps the number to a status of plugin.h, and reports its text to the host.
  *
  * Each file of the plugin that calls the driver ends in cuda_error if a call fails, in the calling thread. An error after which the context
  * is unusable becomes YK_E_DEVICE_LOST.

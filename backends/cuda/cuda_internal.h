@@ -8,8 +8,8 @@
  * cuda_error.c (of calls); driver.c (libcuda); cuda_host.c (the host's table). Which launches run a graph is decided by the kit
  * (plugins/kit/lower/lower.h).
  *
- * Every call of the driver that needs one has the device's context current (cuda_enter .. cuda_leave): the primary context, which
- * other libraries of the process use too, and the caller's own is put back.
+ * Every call of the driver that needs one has the device's context current (cuda_enter .. cuda_leave). This is the primary context, which
+ * other libraries of the process use too. cuda_leave puts the caller's own back.
  */
 #ifndef YOKE_BACKENDS_CUDA_CUDA_INTERNAL_H
 #define YOKE_BACKENDS_CUDA_CUDA_INTERNAL_H

@@ -3,7 +3,7 @@
  * Device memory, and host memory that the driver may read and write by itself. The host calls it through the table in cuda_plugin.c, in the
  * step thread; cuda_program.c allocates for a program by cuda_memory_alloc. Sizes are bytes.
  *
- * Memory that was registered before (by another device of ours, by another library) serves as it is: registration is of the process, not of
+ * Memory that was registered before (by another device of ours, by another library) serves as it is. Registration is of the process, not of
  * a device.
  */
 #include "backends/cuda/cuda_internal.h"

@@ -2,7 +2,7 @@
 /*
  * Times of a card's launches (YOKE_CUDA_PROFILE=1), summed by operation, kernel and shape, and printed when the device is closed.
  * cuda_program.c puts an event before the first launch of a program and behind each one. It waits for each program, and records no graph
- * then.
+ * then; a lock guards the sums, as any thread may run a queue.
  */
 #include "backends/cuda/cuda_internal.h"
 

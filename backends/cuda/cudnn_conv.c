@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A convolution as cuDNN's graph: a descriptor of strides, dilations and padding, and an operation over x, w and y or their gradients, y =
- * conv(x, w) + beta y. conv_request.c asks for it while a program is made.
+ * conv(x, w) + beta y. conv_request.c asks for it while a program is made, in any thread.
  *
  * Yoke's convolution is cuDNN's cross-correlation. Tensors keep their order, [images, channels, rows, columns]: an engine that wants
  * channels side by side copies, in its workspace.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parts of a cuDNN graph: makes its descriptors, and chooses one of its engines. Attention (flash.c) and convolutions (cudnn_conv.c)
+ * The parts of a cuDNN graph: makes its descriptors, and chooses one of its engines. flash.c (attention) and cudnn_conv.c (convolutions)
  * build their graphs with it, and dnn.c takes the plan, while a program is made, in any thread. A failed call gives the status and cuDNN's
  * words.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens libcuda, the driver, when the host first asks for devices (cuda_list.c); cuda_build.c asks for its version. A machine without the
- * driver or a device, or with a driver that cannot begin, has 0 devices. That is no error, and a log line gives the reason.
- * YOKE_CUDA_DRIVER names another library than libcuda.so.1.
+ * Opens libcuda, the driver, when the host first asks for devices (cuda_list.c); cuda_build.c asks for its version. A lock makes both safe
+ * in any thread. A machine without the driver or a device, or with a driver that cannot begin, has 0 devices. That is no error, and a log
+ * line gives the reason. YOKE_CUDA_DRIVER names another library than libcuda.so.1.
  */
 #include "backends/cuda/driver.h"
 

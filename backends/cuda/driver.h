@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions of libcuda and of NVRTC that are called, with prototypes of our own, so that no toolkit is needed to build and
- * nothing of NVIDIA's is linked: both are opened at run time. Types have the names and layouts of cuda.h, and are left to it
- * where it came first; tests/unit/cuda/header.c then compares every prototype.
+ * The functions of libcuda and of NVRTC that are called, with prototypes of our own. So the build needs no toolkit and links nothing of
+ * NVIDIA's: both libraries are opened at run time. Types have the names and layouts of cuda.h, and are left to it where it came first;
+ * tests/unit/cuda/header.c then compares every prototype.
  */
 #ifndef YOKE_BACKENDS_CUDA_DRIVER_H
 #define YOKE_BACKENDS_CUDA_DRIVER_H

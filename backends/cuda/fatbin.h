@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels that were compiled when the plugin was built, if configure found nvcc and was asked for them (--with-nvcc): for each unit one
- * image with code for several chips, of which the driver takes the one that fits. They are found by what they were compiled of, so that
- * a text that has changed since is compiled anew. Nothing changes after the build: any thread.
+ * Kernels that were compiled when the plugin was built, if configure found nvcc and was asked for them (--with-nvcc). Each unit has one
+ * image with code for several chips; the driver takes the code that fits. They are found by what they were compiled of, so that a text that
+ * has changed since is compiled anew. Nothing changes after the build: any thread.
  */
 #ifndef YOKE_BACKENDS_CUDA_FATBIN_H
 #define YOKE_BACKENDS_CUDA_FATBIN_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Attention and its gradient as a graph of cuDNN: products, pointwise operations and reductions over tensors of [batch, heads, rows,
- * elements]. cuda_attention.c asks for it while a program is made. cuDNN recognises attention in it and runs one kernel ("Fused Flash
- * Attention" in its documentation); none of the virtual tensors is stored. With P = exp(scale Q K' - lse), masked:
+ * elements]. cuda_attention.c asks for it while a program is made, in any thread. cuDNN recognises attention in it and runs one kernel
+ * ("Fused Flash Attention" in its documentation); none of the virtual tensors is stored. With P = exp(scale Q K' - lse), masked:
  *
  *     lse = max + log(sum(exp(S - max))), S = scale Q K';  out = P V
  *     gv = P' gout;  dS = (gout V' - delta) P scale, delta = sum(gout out);  gk = dS' Q;  gq = dS K

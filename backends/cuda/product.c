@@ -2,11 +2,11 @@
 /*
  * Matrix products by cuBLASLt. The kit asks for a shape while a program is made, in any thread; cuda_program.c enqueues it.
  *
- * A shape is planned once for each device: descriptors, and the algorithm that cuBLASLt thinks best. Its sums must have a fixed order:
- * parts of a long sum are added in fp32 by a step of their own, or there are none. Its workspace must be within WORKSPACE. The kit's
- * kernels compute a product that cuBLASLt refuses. Workspace is scratch memory of the queue, which is there before anything is recorded.
- * Operands of f32 are rounded to TF32 with YOKE_CUDA_TF32=1 alone, in products of TF32_FROM multiplications or more. The kit makes operands
- * of 8 bits, each with a scale in the device's memory, which a description is given when the product is enqueued.
+ * A shape is planned once for each device: descriptors, and the algorithm that cuBLASLt thinks best. Its sums must have a fixed order. So a
+ * long sum has no parts, or a step of its own adds the parts in fp32. Its workspace must be within WORKSPACE. The kit's kernels compute a
+ * product that cuBLASLt refuses. Workspace is scratch memory of the queue, which is there before anything is recorded. Operands of f32 are
+ * rounded to TF32 with YOKE_CUDA_TF32=1 alone, in products of TF32_FROM multiplications or more. The kit makes operands of 8 bits, each
+ * with a scale in the device's memory, which a description is given when the product is enqueued.
  *
  * cuBLASLt's matrices have columns one after the other, Yoke's rows. To cuBLASLt Yoke's are transposed, and C = A x B is C' = B' x A'.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Builds the code of units, sets of kernels that are compiled together, for the kit (plugins/kit/units.h): from source, or from the
+ * Builds the code of units, sets of kernels that are compiled together, for the kit (plugins/kit/units.h). It takes the source, or the
  * driver's own binaries, which the kit keeps for other processes. The kit calls it under its lock while a program is made, in any thread.
  *
  * During a build the program's signal handlers are saved, and the user gets a line if it takes long.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One OpenCL device: its properties for the host, and its state while it is open. cl_list.c lists and opens devices, the table in
- * cl_plugin.c closes them, and cl_shape.c opens one for its trials. cl_place.c reads a device's numbers.
+ * cl_plugin.c closes them, and cl_shape.c opens one for its trials. Any thread, one at a time for a device.
  */
 #include "backends/opencl/ocl.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Buffers of the OpenCL plugin: allocated, wrapped, mapped and freed for the host, through the table in cl_plugin.c. cl_program.c and
- * cl_shape.c free buffers of their own, and cl_list.c asks if a device computes in host memory. Sizes are bytes.
+ * Buffers of the OpenCL plugin: allocated, wrapped, mapped and freed for the host, through the table in cl_plugin.c, in the caller's
+ * thread. cl_program.c and cl_shape.c free buffers of their own, and cl_list.c asks if a device computes in host memory. Sizes are bytes.
  *
  * If the driver computes in host memory, a buffer lies in page-aligned host memory, is host visible, and can wrap existing memory.
  * Otherwise the driver allocates it.

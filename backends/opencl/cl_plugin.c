@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The OpenCL plugin's table of functions, as the host loads it (plugin.h): devices are in cl_list.c, buffers in cl_memory.c, programs in
- * cl_program.c, queues in cl_queue.c.
+ * The OpenCL plugin's table of functions: devices are in cl_list.c, buffers in cl_memory.c, programs in cl_program.c, queues in cl_queue.c.
+ * The host loads the table, and calls each function in the threads that plugin.h allows.
  */
 #include "backends/opencl/ocl.h"
 #include "plugins/kit/plugin.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limits of kernels and allocations of a Vulkan device; vk_list.c reads them for each device, and vk_plugin.c checks the option LIMITS at
- * the plugin's start. The option lowers them, to imitate a smaller device on a larger one: "alloc=BYTES,local=BYTES,group=N", or "phone"
- * for the guarantees of small mobile GPUs. Push constants never exceed the least limit of all devices (128 bytes), as kit_spirv_push has
- * 32.
+ * Limits of kernels and allocations of a Vulkan device. The file vk_list.c reads them for each device, and vk_plugin.c checks the option
+ * LIMITS at the plugin's start, in the host's thread. The option lowers them, to imitate a smaller device on a larger one:
+ * "alloc=BYTES,local=BYTES,group=N", or "phone" for the guarantees of small mobile GPUs. Push constants never exceed the least limit of all
+ * devices (128 bytes), as kit_spirv_push has 32.
  */
 #include "backends/vulkan/vlk.h"
 

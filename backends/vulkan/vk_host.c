@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parts that all files of the Vulkan plugin share: the host's table of services, memory, options, texts of failed calls, and the list of a
- * driver's extensions. Any thread.
+ * Parts that all files of the Vulkan plugin share: the host's services, memory, options, texts of failed calls, and the list of a driver's
+ * extensions. Any thread.
  */
 #include "backends/vulkan/vlk.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Vulkan plugin's table, as the host loads it (plugin.h), and its options (YOKE_VULKAN_*): an unknown name or value is an error.
- * Devices are in vk_list.c, buffers in vk_memory.c, programs in vk_program.c; the queue is the kit's.
+ * The Vulkan plugin's table of functions, and its options (YOKE_VULKAN_*): an unknown name or value is an error. Devices are in vk_list.c,
+ * buffers in vk_memory.c, programs in vk_program.c; the queue is the kit's. The host loads the table, and calls each function in the
+ * threads that plugin.h allows.
  */
 #include "backends/vulkan/vlk.h"
 

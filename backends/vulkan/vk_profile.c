@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Time per kernel (YOKE_VULKAN_PROFILE=1): a timestamp before the first launch of a recorded program and after each launch. vk_program.c
- * records them and adds the differences after a run.
+ * records them, and adds the differences after a run, in the queue's thread.
  *
  * Differences are added up by operation, kernel and shape, and printed when the device is closed, longest first. The first run of each, in
  * which drivers compile, is listed separately.

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cost model of a job's ranks: seconds of a window with any members, rows and parts of the optimizer (the formula is in cost_model.h).
+ * The cost model of a job's ranks: seconds of a window by members, rows and parts of the optimizer (the formula is in cost_model.h).
  *
  * policy.c makes the model. The phases (policy_*.c) add measured seconds to it, and ask it for predictions and the best parts; split.c
- * finds the best rows. It has no clock and no messages, so equal reports give equal models on all ranks.
+ * finds the best rows. It has no clock and no messages, and runs in the step thread, so equal reports give equal models on all ranks.
  */
 #include "core/balance/cost_model.h"
 

@@ -4,7 +4,7 @@
  * direction are a change of speed, and scale the line.
  *
  * cost_model.c keeps two kinds of lines: a rank's seconds over its rows, and the seconds of joint work over members. policy.c stores them
- * in checkpoints. Pure: equal records give equal lines on all ranks.
+ * in checkpoints. It runs in the step thread, and is pure: equal records give equal lines on all ranks.
  */
 #include "core/balance/line.h"
 

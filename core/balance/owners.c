@@ -3,7 +3,7 @@
  * The ranks' parts of the optimizer, with sum 1. They minimise the longest time in which a rank updates its own part of the parameters and
  * copies the rest. The parts that a rank can do within a given time are an interval, so bisection over that time finds the minimum.
  *
- * cost_model.c calls it, when members change or new times are known. Pure: no clock, no messages.
+ * cost_model.c calls it in the step thread, when members change or new times are known. Pure: no clock, no messages.
  */
 #include <math.h>
 

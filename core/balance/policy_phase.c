@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Phase transitions of the policy (policy.c lists the phases). A phase that ends calls X_begin of the next one, and policy.c hands that
- * phase the next window's times. So the phases' files need not know each other's fields.
+ * phase the next window's times. So the phases' files need not know each other's fields. All run in the step thread.
  */
 #include "core/balance/policy_inner.h"
 

@@ -4,7 +4,8 @@
  * and ranks of limited memory, get a few rows, and then four times as many.
  *
  * yk__policy_new (policy.c) asks for the first shares, and yk__policy_look hands each timed window to yk__probe_look. It ends with a
- * settling, or with the trial of a rank that seems to cost more than it adds. Pure: all ranks decide alike.
+ * settling, or with the trial of a rank that seems to cost more than it adds. It runs in the step thread, and is pure: all ranks decide
+ * alike.
  */
 #include <math.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * confirms that the deviation lasts.
  *
  * yk__policy_look (policy.c) hands it each timed window; three windows make a look. It ends with the next trial, or with the phase steady.
- * Pure: all ranks decide alike from equal reports.
+ * It runs in the step thread, and is pure: all ranks decide alike from equal reports.
  */
 #include <math.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The policy's changes of the decision that all ranks apply: shares, a rank's rows of a micro batch; roles, the members and their parts of
- * the optimizer.
+ * The policy's changes of the decision that all ranks apply. Shares are a rank's rows of a micro batch; roles are the members and their
+ * parts of the optimizer.
  *
- * The phases (policy_*.c) call it. New shares take effect with the next window. New roles cost a collective, so parts change only if they
- * save more than moving the optimizer's moments costs.
+ * The phases (policy_*.c) call it, in the step thread. New shares take effect with the next window. New roles cost a collective, so parts
+ * change only if they save more than moving the optimizer's moments costs.
  */
 #include <math.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * settle. In retry, an excluded rank gets a row for some windows, and its time is compared with its line.
  *
  * yk__policy_look (policy.c) hands each window's reports to these phases. Trials that are due begin here, within the budgets of
- * trial_schedule.c. Pure: all ranks decide alike.
+ * trial_schedule.c. They run in the step thread, and are pure: all ranks decide alike.
  */
 #include <math.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * faster with it. In a swap the rank takes the place of a member.
  *
  * Other phases begin a trial, and yk__policy_look (policy.c) hands it each window. Its end sets the members, lists an event, which
- * core/job/team/share.c logs, and begins settle or steady. Pure: all ranks decide alike.
+ * core/job/team/share.c logs, and begins settle or steady. It runs in the step thread, and is pure: all ranks decide alike.
  */
 #include <math.h>
 #include <string.h>

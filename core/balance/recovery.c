@@ -2,8 +2,8 @@
 /*
  * Detects that an excluded rank's device is fast again. A look is the time of one fixed matrix product on that device, in seconds.
  *
- * core/job/team/rank_pace.c makes looks between windows, and calls yk__recovery_look with each. The returned factor goes to the members,
- * whose policy may then begin a trial (policy_steady.c).
+ * core/job/team/rank_pace.c makes looks between windows, in the step thread, and calls yk__recovery_look with each. The returned factor
+ * goes to the members, whose policy may then begin a trial (policy_steady.c).
  */
 #include <math.h>
 

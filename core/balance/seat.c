@@ -3,7 +3,7 @@
  * Seats: the host cores that a rank computes on, as bits. Ranks on the same cores may disturb each other in ways that no fitted line shows.
  *
  * core/job/team/share.c sets them when a job opens. rank_pace.c asks for turns, so that measurements of devices on the same cores do not
- * overlap. trial_schedule.c asks which ranks share cores. Pure.
+ * overlap. trial_schedule.c asks which ranks share cores. Pure, in the step thread.
  */
 #include <string.h>
 

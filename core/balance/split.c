@@ -3,7 +3,7 @@
  * Rows of each rank by the fitted lines: the split that minimises the slowest rank's time, and its rounding to blocks of rows.
  *
  * cost_model.c and the policy's phases call yk__fit_shares, which keeps to members, limits of memory and blocks. Bisection over the time
- * finds the split. Pure: equal lines give equal rows on all ranks.
+ * finds the split. It runs in the step thread, and is pure: equal lines give equal rows on all ranks.
  */
 #include <math.h>
 #include <string.h>
@@ -192,9 +192,9 @@ static bool shares_near(const yk__fit *f, const yk__bounds *bounds, const uint64
     return true;
 }
 
-/* Rounds to whole blocks if the lines predict a small cost. A kernel computes rows by blocks, so one row more may cost as much as
- * several. Lines through whole blocks describe the useful numbers of rows. Else rounds in steps, as each number of rows is a program of
- * its own. */
+/* Rounds to whole blocks if the lines predict a small cost. A kernel computes rows by blocks, so one row more may cost as much as several
+ * do. Lines through whole blocks describe the useful numbers of rows. Else rounds in steps, as each number of rows is a program of its
+ * own. */
 static void shares_round(const yk__fit *f, const yk__bounds *bounds, uint64_t *share)
 {
     const double most = ROWS_WORTH * yk__fit_longest(f, share);

@@ -3,7 +3,8 @@
  * The choice of the next trial, and the budgets that pay for trials (trial_schedule.h has the rule). A trial loses time: windows that are
  * slower than usual, and programs to compile. Budgets hold such seconds, and a trial is due once enough of the job's time has passed.
  *
- * The policy's phases steady, settle and trial ask it, and policy.c charges it for each window. Pure: all ranks choose alike.
+ * The policy's phases steady, settle and trial ask it, and policy.c charges it for each window. It runs in the step thread, and is pure:
+ * all ranks choose alike.
  */
 #include "core/balance/trial_schedule.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The progress count of this process, and its acts, such as a read of a file, a compilation or a call of a plugin. Each layer notes its
- * acts and progress, in any thread. core/control shows them to other ranks, and core/job/session/standing.c to a rank alone, so that a
- * hang can be told from work. All words are atomic.
+ * acts and progress, in any thread. So a hang can be told from work: core/control shows them to other ranks, and
+ * core/job/session/standing.c to a rank alone. All words are atomic.
  */
 #include "core/base/advance.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The table of environment variables of Accelerate and DeepSpeed that Yoke cannot follow, with the request that each would make. option.c
- * checks it when a job opens: a set variable with such a request is an error that names it and the remedy.
+ * checks it when a job opens, in the caller's thread. A set variable with such a request is an error that names it and the remedy.
  */
 #include "config.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limits of the process. File size (ulimit -f): a write beyond it fails with EFBIG instead of ending the process. Descriptors
- * (ulimit -n): the soft limit is raised towards the hard one, as each rank of a large job has a connection or more to every other rank.
+ * Limits of the process. File size (ulimit -f): a write beyond it fails with EFBIG instead of ending the process. Descriptors (ulimit -n):
+ * raises the soft limit towards the hard one. Each rank of a large job has a connection or more to every other rank.
  */
 #ifndef YOKE_CORE_BASE_LIMIT_H
 #define YOKE_CORE_BASE_LIMIT_H
@@ -17,8 +17,8 @@ void yk__limit_is_error(void); /* ignores SIGXFSZ, unless the program has a hand
  * last raise sets the limit as it was. Both from any thread. */
 void yk__limit_raise(void);
 void yk__limit_lower(void);
-/* In between a write of the calling thread past the file size limit is an error, whatever the process does on SIGXFSZ but for a handler
- * of its own. */
+/* In between a write of the calling thread past the file size limit is an error, unless the process has a handler of its own for
+ * SIGXFSZ. */
 typedef struct yk__limit_held {
     sigset_t mask;
     bool held;

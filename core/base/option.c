@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Environment variables by the table in option.h: reads, checks and lists them. Numbers are read without the locale. All of core asks here,
- * mostly while a job opens. A wrong value is an error of yk_open that names the variable and the expectation.
+ * mostly while a job opens, in any thread. A wrong value is an error of yk_open that names the variable and the expectation.
  */
 #include "config.h"
 

@@ -14,8 +14,8 @@
  *
  * Members and excluded ranks. Two communicators exist from the start: the world and the members. The members are all ranks at first;
  * yk__comm_set_members changes them. A rank outside the members is excluded: no member waits for it, and the members' work costs it
- * nothing. Excluded ranks too make the members' requests that have `feeds` set; they take no part, and get the result from the feed
- * (at most some 0.5 s late).
+ * nothing. Excluded ranks too make the members' requests that have `feeds` set. They take no part, and get the result from the feed (at
+ * most some 0.5 s late).
  *
  * Every wait ends with YK_E_CANCELLED or YK_E_DEVICE_LOST and the name of the rank at fault within two seconds of a death.
  * Ranks have their number in the job everywhere.
@@ -81,8 +81,8 @@ void yk__coll_clear_residual(yk__coll_buffer *buffer);
 void yk__coll_scale_residual(yk__coll_buffer *buffer, float factor);
 /* True if all ranks have memory in common, so that each reads the other ranks' blocks. */
 bool yk__coll_shares(const yk__coll *coll);
-/* True if requests make progress while the step thread does something else: over messages with a progress thread, and in common memory,
- * as no data moves there. */
+/* True if requests make progress without the step thread. They do over messages with a progress thread, and in common memory, as no data
+ * moves there. */
 bool yk__coll_drives(const yk__coll *coll);
 bool yk__coll_narrows(const yk__coll *coll); /* true if parameters travel in bf16 (yk__coll_desc.narrow) */
 uint64_t yk__coll_sent(yk__coll *coll); /* bytes that this rank's requests have sent to other hosts */

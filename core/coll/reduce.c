@@ -2,8 +2,8 @@
 /*
  * The arithmetic of collectives: sums and maxima over the members' data, in the order of rank numbers.
  *
- * Every algorithm ends here, in common memory (shm/), over messages (messages/) and in a job of one rank (solo.c), so all give the same
- * bits. The step thread or the progress thread calls it. Pure.
+ * Every algorithm ends here, in common memory (shm/), over messages (messages/) and in a job of one rank (solo.c). So all algorithms give
+ * the same bits. The step thread or the progress thread calls it. Pure.
  */
 #include "core/coll/reduce.h"
 

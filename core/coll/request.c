@@ -130,7 +130,7 @@ static bool goes_in_order(const yk__request *request)
     return request->desc.feeds || request->desc.kind == YK__COLL_BROADCAST;
 }
 
-/* Advances the requests before this one that must not be overtaken: other ranks wait for a broadcast's root, and results go to excluded
+/* Advances the requests before this one that must not be overtaken. Other ranks wait for a broadcast's root, and results go to excluded
  * ranks in order. */
 static yk_status advance_before(yk__request *request, bool wait, bool *open, yk_error *err)
 {

@@ -6,7 +6,7 @@
  *
  * A process that connects must belong to this user (SO_PEERCRED); its token and rank tell which rank it is. The thread adds up a link's
  * silence from its own short steps, each counted with a bound, as in live.c. A frame ends the silence, and so does data that a rank of this
- * host got from that host: on a line full of data, frames may be lost or late for longer than the limit.
+ * host got from that host. On a line full of data, frames may be lost or late for longer than the limit.
  */
 #include "config.h"
 

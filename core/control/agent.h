@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent of a host, for a job without a launcher of ours: a thread in the process of the host's lowest rank. It hands the control
- * object to the other ranks of the host, and sees at once when one of their processes ends. It also keeps the slots of ranks on other
- * hosts up to date, over a link to the agent of rank 0's host, which relays between the other hosts.
+ * The agent of a host, for a job without a launcher of ours: a thread in the process of the host's lowest rank. It hands the control object
+ * to the other ranks of the host, and sees at once when one of their processes ends. It also keeps the slots of ranks on other hosts up to
+ * date, over a link to the agent of rank 0's host. That agent relays between the other hosts.
  *
  * A host that is silent for YK__AGENT_SILENT_MS, or whose link ends, is lost with all its ranks, and the job ends. Heartbeats and data end
  * a silence.
@@ -21,8 +21,8 @@
 #include "core/net/link.h"
 
 #define YK__AGENT_BEAT_MS 250
-/* An agent that waits for a processor is silent too, and no other host can tell: beside 150 busy threads per processor none was silent for
- * so long in 15 s; beside 500 a launcher took a host for dead after 12 s. */
+/* An agent that waits for a processor is silent too, and no other host can tell. Beside 150 busy threads per processor none was silent for
+ * so long in 15 s. Beside 500, a launcher took a host for dead after 12 s. */
 #define YK__AGENT_SILENT_MS 2000
 
 typedef struct yk__agent_config {

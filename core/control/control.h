@@ -8,10 +8,9 @@
  * ranks. control_job.h makes them. The host's agent (agent.h) keeps the slots of ranks on other hosts up to date, so this header works
  * alike for ranks on one host and on several.
  *
- * A thread per rank shows that its process lives, and checks the other ranks of its host: a rank that is silent for liveness_ms is lost.
- * Heartbeats of another host share their line with data, so data is a sign of life too. A rank that waits for a live but idle rank finds
- * it (yk__control_look). The end of a job is one record that every wait checks; its first writer wins, so every rank reports the same
- * error.
+ * A thread per rank shows that its process lives, and checks the other ranks of its host. A rank that is silent for liveness_ms is lost.
+ * Heartbeats of another host share their line with data, so data is a sign of life too. A rank that waits for a live but idle rank finds it
+ * (yk__control_look). The end of a job is one record that every wait checks; its first writer wins, so every rank reports the same error.
  *
  * Thread rule: one thread for join, leave, exchange, publish and the looks of one wait; any thread for the other functions.
  */

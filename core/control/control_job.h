@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of a job's host that makes the objects of its ranks: two memory objects without a name (memfd), one for the control plane,
- * one for the ranks' data. A socket hands them to each rank, with the job's secret. So nothing can stay behind in /dev/shm. It runs in
- * the launcher, whose ranks inherit their sockets, or without a launcher of ours in the host's lowest rank (bootstrap.h), to which the
- * other ranks connect.
+ * The part of a job's host that makes the objects of its ranks. They are two memory objects without a name (memfd): one for the control
+ * plane, one for the ranks' data. A socket hands them to each rank, with the job's secret. So nothing can stay behind in /dev/shm. It runs
+ * in the launcher, whose ranks inherit their sockets. Without a launcher of ours it runs in the host's lowest rank (bootstrap.h), to which
+ * the other ranks connect.
  *
  * Thread rule: one thread.
  */

@@ -7,10 +7,10 @@
  * The thread adds up silence from its own short steps, each counted with a bound. So a job that was stopped as a whole (Ctrl-Z, a suspended
  * machine) finds its peers alive when it continues.
  *
- * A thread that is ready to run, and gets no processor, is silent and alive: with 50 busy threads on two processors a beat came up to 1.0 s
+ * A thread that is ready to run, and gets no processor, is silent and alive. With 50 busy threads on two processors a beat came up to 1.0 s
  * late. Each thread that was late by 0.6 s was ready to run (13 looks). So the system's word decides at the end of the time. One look is
- * not enough: a thread was found asleep that had waited for a processor between a beat and its next sleep (1.4 s after that beat, of 64
- * ranks on two processors).
+ * not enough: a thread was found asleep that had waited for a processor between a beat and its next sleep. This was 1.4 s after that beat,
+ * of 64 ranks on two processors.
  */
 #include "config.h"
 

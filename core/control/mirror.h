@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeps the slots of ranks on other hosts up to date: frames with the changes of a slot, and their way into the control object of
- * another host. Numbers have the hosts' byte order, which is compared when a rank connects.
+ * Keeps the slots of ranks on other hosts up to date. It makes frames with the changes of a slot, and writes them into the control object
+ * of another host. Numbers have the hosts' byte order, which is compared when a rank connects.
  *
  * Thread rule: the agent's thread (agent.h); before it starts, the thread that starts it.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parts that the kinds of data sets share: fields of a batch, the tokenizer, masks, and the hash that shows if ranks read the same rows.
- * The files kind_*.c call it while a set is opened.
+ * Parts that the kinds of data sets share: fields of a batch, the tokenizer and masks. Also the hash that shows if ranks read the same
+ * rows. The files kind_*.c, images.c and windows.c call it while a set is opened or hashed, in the step thread.
  */
 #include "core/data/kind.h"
 

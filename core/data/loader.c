@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The prefetching loader of a data set: a ring of slots, each a batch of this rank's rows, that a thread fills while the caller uses one.
+ * The prefetching loader of a data set: a ring of slots, each a batch of this rank's rows. A thread fills slots while the caller uses one.
  * core/job/loop/data.c opens it and takes batches, in the step thread.
  *
  * One lock guards the ring. Slots between `handed_out` and `filled` are the caller's to take; the slot being filled is the thread's and

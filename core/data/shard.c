@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The rows of an epoch for each rank. The epoch's order is cut into rounds of one global batch, and each rank takes a run of neighbours
- * from a round. The loader, data.c, samplers, host_coll.c (for one list) and the golden cases ask, in any thread; pure arithmetic on
+ * from a round. The loader, data.c, samplers, host_coll.c (for one list) and the golden cases ask, in any thread. It is pure arithmetic on
  * places, so a round needs no earlier ones.
  *
  * Only the last round, which may have too few rows, needs a rule (shard.h has the four). The laws are those of BatchSamplerShard,

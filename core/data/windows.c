@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Windows of a running text as rows of a language model, read in pieces from the place of its ids: memory, or files that are larger than
- * memory. kind_text.c and kind_tokens.c call it: the cut when a set is opened, rows in the loader's thread.
+ * Windows of a running text as rows of a language model. They are read in pieces from the place of its ids: memory, or files that are
+ * larger than memory. kind_text.c and kind_tokens.c call it: the cut when a set is opened, rows in the loader's thread.
  */
 #include "core/data/windows.h"
 

@@ -55,8 +55,8 @@ yk_status yk__plugin_load(const char *name_or_path, yk__plugin **p, yk_error *er
 /* Lists all plugins: the ones in YOKE_PLUGINS (each must load), else every yoke_*.so of the folder. A failure there is a warning, and
  * the list has its reason. */
 yk_status yk__plugin_list(yk__plugin_info **list, uint32_t *n, yk_error *err);
-/* The first list of a process names each plugin that does not load in a line, unless silence was asked for: another process did so for
- * this one, or the caller does. Thread-safe. */
+/* The first list of a process names each plugin that does not load in a line. The caller asks for silence if it does so itself, or another
+ * process did. Thread-safe. */
 bool yk__plugins_warned(void);
 void yk__plugins_silence(void);
 void yk__plugin_list_free(yk__plugin_info *list, uint32_t n);
@@ -150,8 +150,8 @@ typedef struct yk__device {
     struct yk__device *lost_before; /* once closed: the device lost before it, so that leak checkers find it */
 } yk__device;
 
-/* Binds the calling thread to the placement's cores, loads the plugin, opens device and queue, and runs the start-up probe: dot, norm,
- * softmax and rng against the reference. A device that computes wrongly is refused. */
+/* Binds the calling thread to the placement's cores, loads the plugin, opens device and queue, and runs the start-up probe. The probe
+ * compares dot, norm, softmax and rng with the reference. A device that computes wrongly is refused. */
 yk_status yk__device_open(const yk__placement *place, yk__device **dev, yk_error *err);
 void yk__device_close(yk__device *dev);
 /* From here on the device only plans: it reports capabilities and memory, and gives out points, but stores and computes nothing. Reads
@@ -162,8 +162,8 @@ void yk__device_plan_compiles(yk__device *dev);
 /* The plugin's collectives among devices, and the handle to call them with; NULL if it has none. A device that plans only answers for its
  * name alone. */
 const struct yk_coll *yk__device_coll(const yk__device *dev, yk_device **handle);
-/* Seconds of a product of 128 x 512 and 512 x 512, the least of a few runs (30 ms, or one run): a first comparison of devices. 0 if it
- * failed. It calls await (may be NULL) once the program is made and has run, before the timed runs; after a failure possibly never. */
+/* Seconds of a product of 128 x 512 and 512 x 512, the least of a few runs (30 ms, or one run). It is a first comparison of devices. 0 if
+ * it failed. It calls await (may be NULL) once the program is made and has run, before the timed runs; after a failure possibly never. */
 double yk__device_pace(yk__device *dev, void (*await)(void *arg), void *arg);
 /* The mean of the same product over 30 ms or one run. If the process is stopped meanwhile, that counts too. */
 double yk__device_pace_mean(yk__device *dev);

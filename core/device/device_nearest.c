@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Suggests the name in a list that is closest to a mistyped one, for the error of an unknown plugin (plugin.c). "" if none is near. Pure.
+ * Suggests the name in a list that is closest to a mistyped one, for the error of an unknown plugin (plugin.c). "" if none is near. Pure;
+ * any thread.
  */
 #include "core/base/nearest.h"
 

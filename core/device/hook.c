@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The base of all layers (YOKE_LAYERS), which trace, count or check calls of a plugin: the hooks of this process, their living objects, and
- * the timing of a call.
+ * The base of all layers (YOKE_LAYERS), which trace, count or check calls of a plugin. It has the hooks of this process, their living
+ * objects, and the timing of a call.
  *
- * layers.c makes a hook for a wrapped plugin; hook_calls.c and hook_copy.c use it in each call, in any thread that calls the plugin. So the
+ * layers.c makes a hook for a wrapped plugin. hook_calls.c and hook_copy.c use it in each call, in any thread that calls the plugin. So the
  * list of objects has a lock.
  */
 #include "core/device/hook.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The layers' functions with a handle (YOKE_LAYERS): each unwraps the host's handles, calls the plugin's function of the same name, and
+ * The layers' functions with a handle (YOKE_LAYERS). Each unwraps the host's handles, calls the plugin's function of the same name, and
  * checks, times or prints the call.
  *
  * layers.c puts them in a plugin's table in place of its own. All of core calls them through that table, without knowing of the layer, in

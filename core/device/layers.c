@@ -3,7 +3,8 @@
  * YOKE_LAYERS: reads the list of layers (trace, count, validate), and wraps a plugin's table of functions in them. Also has the wrapped
  * functions without a handle.
  *
- * plugin.c calls yk__layers_wrap when it loads a plugin. Without the variable the table stays as it is, and calls cost nothing.
+ * plugin.c calls yk__layers_wrap when it loads a plugin, under its lock. Without the variable the table stays as it is, and calls cost
+ * nothing.
  */
 #include <stdarg.h>
 #include <stdio.h>

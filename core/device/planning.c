@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A device that only plans: a table over an opened device that reports its capabilities (claims, scratch memory), and whose buffers,
+ * A device that only plans: a table over an opened device. It reports the device's capabilities (claims, scratch memory); its buffers,
  * programs and queue store and run nothing. open.c wraps a rank's device in it for yk_config.plan_only. So the job's own code counts a
- * job's memory, on a machine that does not have as much.
+ * job's memory, in the step thread, on a machine that does not have as much.
  *
  * The plugin compiles the programs if the caller asks for it (cmd_estimate.c), and if compiling alone tells their memory. Contents of
  * buffers are never read or written; sizes, ranges and points are as on a device.

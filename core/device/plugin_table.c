@@ -3,8 +3,8 @@
  * Takes a plugin's table of functions: checks it, and completes it so that no caller has to test for NULL. A table of an older minor
  * version of plugin.h is shorter; its missing functions get defaults.
  *
- * plugin.c calls it when it loads a plugin, planning.c for its own table; transfer.c and yoke-cts ask which functions a table has. A table
- * without a required function is refused with the function's name.
+ * plugin.c calls it when it loads a plugin, planning.c for its own table; transfer.c and yoke-cts ask which functions a table has. No
+ * state; any thread. A table without a required function is refused with the function's name.
  */
 #include "config.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list of all plugins: the ones in YOKE_PLUGINS or in the folder, and the linked ones, each with its number of devices or the reason
+ * The list of all plugins: the ones in YOKE_PLUGINS or in the folder, and the linked ones. Each has its number of devices, or the reason
  * why it has none.
  *
- * select.c reads it to choose devices, and `yoke info` prints it. A plugin that fails is listed and warned about, not an error.
+ * select.c reads it to choose devices, and `yoke info` prints it, in the caller's thread. A plugin that fails is listed and warned about,
+ * not an error.
  */
 #include <stdatomic.h>
 #include <stdbool.h>

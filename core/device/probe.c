@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The start-up probe: one small program with the arithmetic of a network, run on the device and by the reference. device_open.c runs it
- * once for each opened device, unless YOKE_PROBE=off.
+ * once for each opened device, in the thread that opens it, unless YOKE_PROBE=off.
  *
  * It takes milliseconds, and finds a driver or processor that computes wrongly before training does. The error names the first wrong value.
  */

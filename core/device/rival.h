@@ -9,7 +9,7 @@
 struct yk__plugin;
 
 /* True if the second plugin should have the device: its product is clearly faster, and the first has no collectives among devices
- * (YK_EXT_COLL), which a single product does not show. Opens both devices. One thread. */
+ * (YK_EXT_COLL). A single product does not show these. Opens both devices. One thread. */
 bool yk__rival_wins(const struct yk__plugin *first, uint32_t first_device, const struct yk__plugin *second, uint32_t second_device);
 
 /* Seconds of a product on that device; 0 if it failed. Tests replace the function. */

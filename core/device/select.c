@@ -3,9 +3,9 @@
  * Turns the device specs of YOKE_DEVICES, such as "cuda:0,cpu:0-7", into placements, one per rank. A placement is a plugin, a device's
  * number and the host's cores.
  *
- * rank_device.c (core/job/team) and device_choice.c (core/launch) call it while a job starts; errors, logs and `yoke launch` print a
- * placement by yk__placement_text. "auto" takes each device of the machine once. A spec without a device is an error with the devices that
- * exist.
+ * rank_device.c (core/job/team) and device_choice.c (core/launch) call it in their own thread while a job starts. Errors, logs and `yoke
+ * launch` print a placement by yk__placement_text. "auto" takes each device of the machine once. A spec without a device is an error with
+ * the devices that exist.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,8 +3,8 @@
  * The machine, by hwloc: the usable cores of this process, with one processing unit per physical core, and the cores near a PCI device.
  * Selection of devices (select.c) and `yoke info` ask it; the caller frees it.
  *
- * I/O devices are discovered only on demand: it takes most of the time, and hwloc's opencl and gl components would load vendor drivers into
- * this process.
+ * I/O devices are discovered only on demand, as it takes most of the time. Also hwloc's opencl and gl components would load vendor drivers
+ * into this process.
  */
 #include "config.h"
 

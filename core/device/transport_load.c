@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds and loads transports, shared objects that carry messages between hosts (transport.h). core/group chooses one by name when a job
- * starts, yoke-cts tests one, and `yoke info` lists them. An unknown name is an error with the names in the folder.
+ * starts, yoke-cts tests one, and `yoke info` lists them, in the caller's thread. An unknown name is an error with the names in the folder.
  *
  * A table is used as it is; its users check for optional parts (one-sided writes).
  */

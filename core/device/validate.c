@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Layer validate (YOKE_LAYERS=validate): checks the contract of host and plugin on every call. hook_calls.c and hook_copy.c ask it before
- * and after each call; the first breach is an error that names it.
+ * and after each call, in the thread of the call. The first breach is an error that names it.
  *
  * Buffers get guard bands, which are checked after each run and when a buffer is freed; so the layer waits for every run.
  */

@@ -105,8 +105,8 @@ static void reverse_copy_into(yk__sums *s, yk__rule *r, bool clear)
     }
 }
 
-/* True if copy number `at` may leave the base's gradient as it is: the base came from a fill, and no earlier copy into
- * it touches the same place. */
+/* True if copy number `at` may leave the base's gradient as it is. Then the base came from a fill, and no earlier copy into it touches the
+ * same place. */
 static bool copy_is_clean(const yk__graph *g, size_t at)
 {
     const yk_node *n = &g->node[at];

@@ -2,10 +2,9 @@
 /*
  * Reverse-mode differentiation of a graph: one rule per primitive and per composite.
  *
- * yk__grad appends to g the nodes that compute d(sum of seed * root)/d(wrt[i]) for every i, in the reverse order of the
- * forward nodes, so that gradients of late layers come first (their buckets travel while the rest is computed).
- * Contributions to one value are added in the order in which they arise. grad[i] = YK_NONE if wrt[i] has no
- * influence.
+ * yk__grad appends to g the nodes that compute d(sum of seed * root)/d(wrt[i]) for every i, in the reverse order of the forward nodes. So
+ * gradients of late layers come first, and their buckets travel while the rest is computed. Contributions to one value are added in the
+ * order in which they arise. grad[i] = YK_NONE if wrt[i] has no influence.
  *
  * on_ready (may be NULL) is called as soon as all contributions to wrt[i] are summed, before later nodes are appended.
  * A planner learns from it at which node a bucket is complete.

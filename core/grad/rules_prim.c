@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The derivatives of primitives, a function each, which append nodes to the graph. grad.c calls them through the table of operations
- * (op_table.h).
+ * (op_table.h), in its caller's thread.
  *
  * Notation: y = f(a, b), gy = dL/dy arrives, ga = dL/da is given. The formulas are those of any calculus text. At a kink the convention is
  * PyTorch's, stated beside the rule.

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums of gradients, one per root value (a value that is no view). grad.c adds contributions while it sweeps, and asks for the sum.
+ * Sums of gradients, one per root value (a value that is no view). grad.c adds contributions while it sweeps, and asks for the sum, in its
+ * caller's thread.
  *
- * A gradient of a view is turned into the root's shape at once if the view covers the root: a permutation becomes a permutation, a reshape
+ * A gradient of a view is turned into the root's shape at once if the view covers the root. A permutation becomes a permutation, a reshape
  * a reshape, a broadcast a sum. The gradient of a part of the root (a slice) waits until the root's gradient is needed. Then all parts that
  * do not overlap are copied into one value. So the slices q, k, v of a joint projection become one concatenation instead of three padded
  * values and two additions.

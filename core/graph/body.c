@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bodies: the definition of each composite in primitives, for devices that do not run it. This file has the elementwise ones and
- * yk__body_append, which core/plan/claim.c and core/grad call. A body appends nodes to the caller's graph.
+ * yk__body_append, which core/plan/claim.c and core/grad call. A body appends nodes to the caller's graph, in the caller's thread.
  */
 #include "core/graph/body.h"
 

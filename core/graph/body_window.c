@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bodies of convolutions and pools, for devices that do not run them: unfold lays the windows of an image side by side, then comes a
+ * Bodies of convolutions and pools, for devices that do not run them. Unfold lays the windows of an image side by side, then comes a
  * product or a reduction. Gradients end in fold, which adds windows back.
  *
  * body.c finds them through the table of operations (op_table.h), in the thread that plans. A body appends nodes to the caller's graph.
@@ -62,9 +62,8 @@ static conv conv_of(const yk__inline *b, const yk_value *x, const yk_value *w, c
 }
 
 /*
- * With one group the images are the batch of the product, and the kernels are broadcast over it. With several groups the
- * groups are the batch, and the images lie side by side: dot has one batch dimension, and a node per group would be many
- * nodes.
+ * With one group the images are the batch of the product, and the kernels are broadcast over it. With several groups the groups are the
+ * batch, and the images lie side by side. Dot has one batch dimension, and a node per group would be many nodes.
  */
 
 /* [N, groups*rows, L] as [groups, rows, N*L] */

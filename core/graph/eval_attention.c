@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reference evaluation of attention and its gradient in float64, one query row at a time: the numbers with which tests and the conformance
- * suite compare devices.
+ * Reference evaluation of attention and its gradient in float64, one query row at a time. Tests and the conformance suite compare devices
+ * with its numbers.
  *
  * eval.c calls it through the table of operations (op_table.h), with operands read into dense arrays of doubles; any thread. A key that
  * mask or causality hides has weight 0, and so has each key of a row that sees none.

@@ -135,9 +135,9 @@ yk__vid yk__argmax(yk__graph *g, yk__vid x, uint32_t axis);
 yk__vid yk__dot(yk__graph *g, yk__vid a, yk__vid b, bool ta, bool tb);       /* ta: a is given as [.., K, M] */
 yk__vid yk__gather(yk__graph *g, yk__vid table, yk__vid index); /* index of any shape: index.dims + table.dims[1..] */
 yk__vid yk__scatter_add(yk__graph *g, yk__vid src, yk__vid index, int64_t rows);
-/* Views. A view within the rules needs no node; for an op with dense operands yk__dense() then inserts a copy. A reshape
- * that the strides do not allow copies first. The base of a view is never a view, its offset counts from the slot's start as
- * the base's does, and a view that equals its operand is that operand. */
+/* Views. A view within the rules needs no node; for an op with dense operands yk__dense() then inserts a copy. A reshape that the strides
+ * do not allow copies first. The base of a view is never a view, and its offset counts from the slot's start as the base's does. A view
+ * that equals its operand is that operand. */
 yk__vid yk__reshape(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim); /* one length may be -1 */
 yk__vid yk__permute(yk__graph *g, yk__vid x, const uint32_t *axis);
 yk__vid yk__expand(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim);  /* broadcast to a shape */
@@ -183,8 +183,8 @@ char *yk__graph_dot(const yk_graph *g);
 yk_status yk__graph_check(const yk_graph *g, yk_error *err);
 
 /* ---- Reference evaluation ---------------------------------------------------------------------------------------- */
-/* Runs one node in double precision on host memory and stores in the values' types (f64 slots are legal here): the reference
- * of all tests. slot[i]: address of slot i. Composites run by their own float64 code instead of their bodies. */
+/* Runs one node in double precision on host memory, and stores in the values' types (f64 slots are legal here). It is the reference of all
+ * tests. slot[i]: address of slot i. Composites run by their own float64 code instead of their bodies. */
 yk_status yk__eval_node(const yk_graph *g, uint32_t node, void *const *slot, yk_error *err);
 /* The same, with operands of dot that are not of 16 bits rounded to so many bits; 0: not rounded. */
 yk_status yk__eval_node_rounded(const yk_graph *g, uint32_t node, void *const *slot, uint32_t product_bits, yk_error *err);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Appends a node to a graph in its general form: operands in strides that the op accepts, outputs with inferred shapes, and the graph's
- * running hash. core/job/trace, the bodies (body*.c), build.c, core/grad, core/run, core/device and yoke-cts call yk__apply, which infers,
- * in the caller's thread. Passes that have their outputs already call yk__node_new, and fusion yk__body_new. The hash names a trace in
- * core/run/cache.c.
+ * running hash. The trace (core/job/trace), the bodies (body*.c), build.c, core/grad, core/run, core/device and yoke-cts call yk__apply,
+ * which infers, in the caller's thread. Passes that have their outputs already call yk__node_new, and fusion yk__body_new. The hash names a
+ * trace in core/run/cache.c.
  */
 #include "core/graph/graph_internal.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes a graph as text, one line per node, and as DOT for Graphviz. core/plan/dump.c (YOKE_DUMP) and yoke-cts print graphs with it. Only
- * reads the graph; the caller frees the text.
+ * reads the graph, in any thread; the caller frees the text.
  */
 #include "core/graph/graph_internal.h"
 

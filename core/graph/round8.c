@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The operation round8 in one file: shapes, body and reference. It rounds a value to 8 bits, with one scale for all its elements: the
- * largest power of two that keeps the largest element in the format. core/plan/autocast.c emits it in a job of fp8.
+ * The operation round8 in one file: shapes, body and reference. It rounds a value to 8 bits, with one scale for all its elements. The scale
+ * is the largest power of two that keeps the largest element in the format. core/plan/autocast.c emits it in a job of fp8. The functions
+ * run in any thread, and keep no state.
  *
  * Scaling by powers of two is exact, so only the rounding changes bits. A different largest element changes only elements below the
  * format's normal numbers.

@@ -2,7 +2,7 @@
 /*
  * Shape inference: an operation's result shapes and types from its operands. This file has the part common to all operations; shape_*.c
  * have a function for each. The builder (graph_node.c) and the checker of graphs from outside (check.c) both call yk__infer. Pure, but for
- * the error.
+ * the error; any thread.
  */
 #include "core/graph/graph_internal.h"
 

@@ -2,9 +2,9 @@
 /*
  * The graph's arrays: making, copying and freeing them, new slots and values, and questions about one value's shape and strides.
  *
- * A step's trace (core/job), core/grad and the passes of core/plan append values. core/run (updates, fills, compute weights), core/device
- * (probes) and yoke-cts make small graphs of their own. yk__apply (graph_node.c) and the checker (check.c) ask for an operand's layout. The
- * planner and the checker ask about views and padded rows. Plugins get the arrays, and call nothing here. One thread per graph.
+ * A step's trace (core/job), core/grad and the passes of core/plan append values. Updates, fills and compute weights (core/run), probes
+ * (core/device) and yoke-cts make small graphs of their own. yk__apply (graph_node.c) and the checker (check.c) ask for an operand's
+ * layout. The planner and the checker ask about views and padded rows. Plugins get the arrays, and call nothing here. One thread per graph.
  *
  * Units: an offset counts bytes from the start of the slot; lengths and strides count elements. Slot 0 is the arena, the memory of
  * temporaries. Each append is mixed into g->hash, by which core/run/cache.c finds the program of an equal trace.

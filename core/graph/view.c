@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Makes views of a value: reshape, permute, expand and slice without a copy, if strides allow it. Operations of the trace (op_shape.c),
- * bodies (core/graph/body.c) gradient rules (core/grad), core/run's updates and yoke-cts call it, in the caller's thread.
+ * bodies (body.c), gradient rules (core/grad), core/run's updates and yoke-cts call it, in the caller's thread.
  *
  * A view has the root value as its base (never another view), composed strides and an offset. A view that equals its operand or the whole
  * root is that value itself, so a permutation and its inverse cancel.

@@ -6,7 +6,7 @@
  *
  * Raw bytes pass through one buffer of 64 KiB; zlib unpacks gzip from it, member by member, and a plain file is copied out of it. Each
  * read(2) is an act of the process, and counts as progress when it returns. So a disk that hangs is reported as the reason of a rank that
- * is stuck (core/base/advance.h). Each read of a regular file ends with a check of its watch (core/io/stamp.h): a caller of
+ * is stuck (core/base/advance.h). Each read of a regular file ends with a check of its watch (core/io/stamp.h), as a caller of
  * yk__file_read_exact never comes to the end.
  */
 #include "core/io/file.h"

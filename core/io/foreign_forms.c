@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tests for file formats without a fixed signature (pickle, TFRecord, ONNX), from their published descriptions. foreign.c asks them about
- * the first bytes of a file that no reader takes, so that the error can name the format. A size of 0 is unknown. Pure.
+ * the first bytes of a file that no reader takes, so that the error can name the format. A size of 0 is unknown. Pure; any thread.
  */
 #include "core/io/foreign_forms.h"
 

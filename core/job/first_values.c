@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Makes first values of parameters and states: constants, uniform and normal numbers. Each element follows from the seed, the parameter's
- * name and the element's number alone, so all ranks have the same, and a rank makes any range by itself.
+ * name and the element's number alone. So all ranks have the same values, and a rank makes any range by itself.
  *
  * core/job/param.c makes a source before the first run (yk__params_ready). It reads a state's source itself, at once and whole; the engine
  * reads a parameter's later, by range. The step thread.

@@ -125,7 +125,7 @@ static void fail_at(yk_job *job, yk_error *err, const yk__call_site *at)
     *err = (yk_error)YK_ERROR_INIT;
 }
 
-/* If a lower layer names a node of the step, the error has the place of that node's call; the call that noticed it comes last. */
+/* If a lower layer names a node of the step, the error has the place of that node's call. The call that noticed it comes last. */
 void yk__job_fail(yk_job *job, yk_error *err)
 {
     const yk__call_site *at = yk__call_sites_find(&job->sites, err->node);

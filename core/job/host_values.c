@@ -2,8 +2,8 @@
 /*
  * The table of step values that the host wants or has read (yk_keep, yk_item, yk_read), and their memory.
  *
- * read.c adds and finds entries, window.c and operand.c find them, and flush.c ages them at a step's end, all in the step thread. The table
- * owns the memory. Memory that a run may still write to is freed later.
+ * read.c adds and finds entries, window.c and operand.c find them, and flush.c ages them at a step's end; step thread. The table owns the
+ * memory. Memory that a run may still write to is freed later.
  */
 #include "core/job/host_values.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A job: the user's handles, the table of parameters, and its parts: the current step (step.h), the values that the host wants
- * (host_values.h), the ranks (team.h), attached objects (owned.h). The user's view is yoke.h.
+ * A job: the user's handles, the table of parameters, and its parts. These are the current step (step.h), the values that the host wants
+ * (host_values.h), the ranks (team.h), and attached objects (owned.h). The user's view is yoke.h.
  *
  * Handles. yk_t.id = job serial (16 bits) | generation (16) | index (32). Generation 0 is a parameter or state; index is its number
  * here. Any other generation is a step's; index is the value number in that step's trace. The end of a step advances the job's

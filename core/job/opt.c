@@ -248,8 +248,8 @@ static void disk_report(const yk_job *job)
                      (double)s.disk_bytes / 1e6, (double)s.disk_bytes / 1e6);
 }
 
-/* Tells the engine kind and groups, once. Each parameter is a group of its own there, because one that no loss of a window
- * depends on rests in it, with a step count of its own (PyTorch's rule for a gradient that is None). */
+/* Tells the engine kind and groups, once. Each parameter is a group of its own there, with a step count of its own. A parameter that no
+ * loss of a window depends on rests in it (PyTorch's rule for a gradient that is None). */
 static bool layout_make(yk_opt *opt)
 {
     yk_job *job = opt->job;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tables of recipes: how each value of a step was made, as the call, its operands and settings, and a hash of these (recipe.h).
+ * The tables of recipes. A recipe says how a value of a step was made: the call, its operands and settings, and a hash of these (recipe.h).
  *
  * handle.c and the operations fill the tables while a step is traced, in the step thread. agree.c compares the hashes over the ranks, and
  * agree_graph.c finds the first call that differs.

@@ -3,8 +3,8 @@
  * The current step: the trace since the last step ended. Each op of the user's appends to it; yk__step_clear empties it, and its memory
  * stays for the next step.
  *
- * Numbers that may change from step to step (factors, constants, 1/count, the seed) are elements of f32 input vectors, so that the trace
- * and its program stay the same.
+ * Numbers that may change from step to step (factors, constants, 1/count, the seed) are elements of f32 input vectors. So the trace and its
+ * program stay the same.
  *
  * Thread rule: that of the job it belongs to.
  */

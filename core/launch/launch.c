@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The launcher of one host's ranks: starts one process per rank, each in a process group of its own, and watches them until the job ends.
- * `yoke launch`, yk_launch (core/job/team/ranks.c) and node.c call it, in a program with one thread. It returns the job's exit code once
- * its ranks have ended.
+ * The launcher of one host's ranks. It starts one process per rank, each in a process group of its own, and watches them until the job
+ * ends. `yoke launch`, yk_launch (core/job/team/ranks.c) and node.c call it, in a program with one thread. It returns the job's exit code
+ * once its ranks have ended.
  *
  * The job's shared record holds the first error that ends the job. The launcher may find it (an exit, a signal, a stop), or a rank (its own
  * failure, or another rank without progress). The liveness thread of a rank may also find it (silence). From then on the ranks have a

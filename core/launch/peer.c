@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts a node, one host's part of a job, from the launcher: the command (ssh or srun), its process, and the records that tell the node
- * its ranks and its job (node.h).
+ * Starts a node, one host's part of a job, from the launcher. It has the command (ssh or srun), its process, and the records that tell the
+ * node its ranks and its job (node.h).
  *
  * remote.c calls it for each host, in a program with one thread. Words that a remote shell reads are quoted.
  */
@@ -230,7 +230,7 @@ static bool is_of_job(const char *variable)
     return true;
 }
 
-/* Sends rank 0's host an address to listen on, "" if the host must find one itself: no name of this host says how others reach it. */
+/* Sends rank 0's host an address to listen on, "" if the host must find one itself. No name of this host says how other hosts reach it. */
 static void address_send(yk__peer *peer, const yk__peer_config *config)
 {
     char own[YK__TCP_ADDRESS] = "";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lines of a pipe: takes a process's output line by line, so that lines of several ranks are not torn, and writes lines to an outlet that
- * may be slow. A slow reader blocks the writer, as on a plain pipe.
+ * Lines of a pipe. It takes a process's output line by line, so that lines of several ranks are not torn, and writes lines to an outlet
+ * that may be slow. A slow reader blocks the writer, as on a plain pipe.
  *
  * spawn.c and peer.c open pipes; the loops of the node (node_io.c) and of the launcher (remote.c) pump them. One thread.
  */

@@ -220,7 +220,7 @@ static bool is_scarce(int reason)
     return reason == EAGAIN || reason == ENOMEM || reason == EMFILE || reason == ENFILE || reason == EIO || reason == ETXTBSY;
 }
 
-/* The remedy for a program that cannot be run: a name without '/' is looked for in PATH alone, and a script is no program by itself. */
+/* The remedy for a program that cannot be run. A name without '/' is looked for in PATH alone, and a script is no program by itself. */
 static void exec_advise(const char *program, int reason, char *text, size_t size)
 {
     const char *dot = strrchr(program, '.');

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hello, by which both ends of a new connection prove that they know the job's secret: a state machine over three messages of one form,
- * which never blocks. assemble.c and the socket transport step it, each in its own thread.
+ * The hello, by which the two ends of a new connection prove that they know the job's secret. It is a state machine over three messages of
+ * one form, and never blocks. assemble.c and the socket transport step it, each in its own thread.
  *
  * The form: magic, version and kind, role, stream, rank, peer, ranks, loopback, job, nonce, proof. Apart from magic and version, no field
  * is trusted before the proof is checked.

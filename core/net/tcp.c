@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * TCP sockets of a job's control plane: listening, connecting with a time limit, this host's address. core/control/start and node.c call it
- * while a job starts, and own_host.c asks for this host's addresses. Each connect resolves the name again, as a pod's name appears some
- * time after the pod.
+ * while a job starts, and own_host.c asks for this host's addresses, in the caller's thread. Each connect resolves the name again, as a
+ * pod's name appears some time after the pod.
  */
 #include "config.h"
 

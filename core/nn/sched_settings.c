@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ranges of the schedules' settings; sched.c checks each setting with it when a schedule is made. Outside them a rate would be
- * infinite, negative or without meaning. A value that the source refuses (torch's factors, transformers' lr_end above the rate) is refused
- * here too.
+ * The ranges of the schedules' settings; sched.c checks each setting with it when a schedule is made, in the step thread. Outside them a
+ * rate would be infinite, negative or without meaning. A value that the source refuses (torch's factors, transformers' lr_end above the
+ * rate) is refused here too.
  */
 #include "core/nn/sched_settings.h"
 

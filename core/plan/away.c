@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The planner's pass for `--offload activations=host`: large values that forward leaves for backward lie on the host meanwhile (passes.c).
- * Readers in backward get a second value, of another place in the arena, so memory.c sees two short lives. Cuts of the plan (segment.c) are
- * behind the last forward node that touches a value, and where it comes back: at the first reader of the value that comes back before it.
+ * The planner's pass for `--offload activations=host`: large values that forward leaves for backward lie on the host meanwhile. passes.c
+ * runs it once a plan, in the step thread. Readers in backward get a second value, of another place in the arena, so memory.c sees two
+ * short lives. segment.c cuts the plan behind the last forward node that touches a value, and at the place of its return. A value returns
+ * at the first reader of the value that returns before it.
  *
  * A value whose way there and back is short stays. With recomputation the blocks' inputs are left, and go (docs/decisions/0097).
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The planner's pass for sums of scaled values: sum(x * c) = c * sum(x) if c is constant along the summed axes, and sum(-x) = -sum(x).
+ * The planner's pass for sums of scaled values: sum(-x) = -sum(x), and sum(x * c) = c * sum(x) if c is constant along the summed axes.
  * Batch norm's mean and beta, a shift and a scale, broadcast over the same axes. Their gradients then share one sum, which saves one pass
  * over the gradient. passes.c runs it once for each plan, in the step thread.
  */

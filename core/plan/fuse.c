@@ -119,8 +119,8 @@ static bool is_acyclic(yk__fuse *fuse, pair p)
     return true;
 }
 
-/* True if all values that the cluster reads from outside can be read in the shape, and the pair makes no operand that a member
- * reads as a whole. A product runs before the rest of its cluster. */
+/* True if all outside operands of the cluster can be read in the shape, and the pair makes no operand that a member reads whole. A product
+ * runs before the rest of its cluster. */
 static bool fits_shape(const yk__fuse *fuse, pair p, uint32_t c, uint32_t dims, const int64_t *dim)
 {
     const yk__graph *src = fuse->remap.src;
@@ -256,9 +256,9 @@ static uint32_t only_reader(const yk__fuse *fuse, uint32_t k)
 }
 
 /*
- * True if node k should be computed later. A maker's value is stored anyway, and the chain of single readers that begins with k
- * ends in a node that cannot join the maker (it waits for a result of the maker's value). Then k is computed there, from the
- * stored value, and nothing more is stored.
+ * True if node k should be computed later. A maker's value is stored anyway. The chain of single readers from k on ends in a node that
+ * cannot join the maker: it waits for a result of the maker's value. Then k is computed there, from the stored value, and nothing more is
+ * stored.
  */
 static bool belongs_later(yk__fuse *fuse, uint32_t k, uint32_t maker)
 {
@@ -419,7 +419,7 @@ static void find_order(yk__fuse *fuse)
     memset(last, 0xff, (src->n_value + 1) * sizeof *last);
 }
 
-/* Values that only sums read are computed in their bodies: inlined[k] is the number of such nodes in a row from k to a sum. A node
+/* Values that only sums read are computed in the sums' bodies. inlined[k] is the number of such nodes in a row from k to a sum. A node
  * beyond a body's depth is an ordinary cluster, whose value the nearer nodes read. */
 static void find_inlined(yk__fuse *fuse)
 {

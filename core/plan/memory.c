@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The planner's pass that places values in the arena, the device's memory for temporaries: lifetimes of roots over the order of the nodes,
- * in-place outputs, and offsets in bytes. passes.c runs it once a plan, near the end.
+ * The planner's pass that places values in the arena, the device's memory for temporaries. It computes lifetimes of roots over the order of
+ * the nodes, in-place outputs, and offsets in bytes. passes.c runs it once a plan, near the end, in the step thread.
  *
  * Blocks are placed from large to small, each into the tightest gap among those whose lifetimes cross its own. This is "greedy by size"
  * (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020). The arena is one address range, but no block

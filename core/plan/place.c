@@ -205,7 +205,7 @@ static bool is_elementwise(const yk_node *n)
     return n->op == YK_OP_MAP || yk__op_is_map(n->op);
 }
 
-/* True if the new value of a state is the old one of a state that gets another in this step, or a view of it. */
+/* True if a state's new value is, or is a view of, the old value of a state that gets another one in this step. */
 static bool is_old_state(const placing *state, uint32_t i)
 {
     const yk__work *work = state->work;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Pulls: the times in which a bucket of parameters, which lie in slices or on the host, is whole on the device. It is then in a lane,
- * device memory in which buckets take turns. segment.c asks for them in the planner's last pass, in the step thread; autocast.c and
- * recompute.c ask before if a value is pulled; core/run/actions.c does the copies. A pull brings the bucket before the first of some nodes
+ * device memory in which buckets take turns. segment.c asks for them in the planner's last pass, in the step thread. autocast.c and
+ * recompute.c ask earlier if a value is pulled. core/run/actions.c does the copies. A pull brings the bucket before the first of some nodes
  * that read it, and its lane is free behind the last of them.
  *
  * A bucket leaves its lane where the program reads at least APART other buckets before it reads it again. So forward and backward have

@@ -2,9 +2,9 @@
 /*
  * The bytes of a file, to be read at any place: of a file on disk by pread(), of a gzip file or a pipe from memory.
  *
- * pread() and not mmap(): a file that becomes shorter under a mapping ends the process by SIGBUS, between whatever check and
- * the use; here it is an error that names the file. It needs no address space either (ulimit -v, 32 bits), and what the
- * system caches of the file is not memory of the process. A read costs a system call, about 0.3 us beside the copy.
+ * pread() and not mmap(): a file that becomes shorter under a mapping ends the process by SIGBUS, between any check and the use. Here it is
+ * an error that names the file. It needs no address space either (ulimit -v, 32 bits), and what the system caches of the file is not memory
+ * of the process. A read costs a system call, about 0.3 us beside the copy.
  *
  * Thread rule: opening and closing one thread; any threads read, several at once.
  */

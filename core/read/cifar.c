@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads CIFAR-10: the file is its records, so only size and labels have to be checked, in one pass in pieces. kind_cifar10.c and `yoke
- * inspect` open files with it. A wrong file is an error with its path.
+ * inspect` open files with it, in the caller's thread. A wrong file is an error with its path.
  */
 #include "core/read/cifar.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads IDX, the format of MNIST's files: header, then exactly the elements, turned into the host's byte order in place. kind_idx.c and
- * `yoke inspect` open files with it. A length that differs from the header's is an error with both numbers.
+ * `yoke inspect` open files with it, in the caller's thread. A length that differs from the header's is an error with both numbers.
  */
 #include "core/read/idx.h"
 

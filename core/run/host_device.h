@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host device of a rank that offloads (docs/decisions/0077): a processor that holds the optimizer's moments and updates this rank's
- * slices, in place of a device with memory of its own. It works on the blocks for exchanges: gradients come there from the device, and the
- * device fetches updated values from there, as it fetches those of other owners. Its queue is yk__params.updates. The step thread.
+ * The host device of a rank that offloads (docs/decisions/0077), in place of a device with memory of its own. It is a processor that holds
+ * the optimizer's moments and updates this rank's slices. It works on the blocks for exchanges. Gradients come there from the device, and
+ * the device fetches updated values from there, as it does from other owners. Its queue is yk__params.updates. The step thread.
  */
 #ifndef YOKE_CORE_RUN_HOST_DEVICE_H
 #define YOKE_CORE_RUN_HOST_DEVICE_H

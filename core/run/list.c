@@ -74,7 +74,7 @@ static yk_status add_waits(listing *state, uint32_t first, uint32_t n, yk_error 
     return YK_OK;
 }
 
-/* Before a bucket is summed no sum of a vector may be under way: its later requests would come between the bucket's, at other places on
+/* Before a bucket is summed no sum of a vector may be in progress. Its later requests would come between the bucket's, at other places on
  * other ranks. */
 static yk_status add_start(listing *state, uint32_t at, yk_error *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The growing lists of token ids that tokenizers write into; the caller owns a list and frees it by yk__ids_free. Token types (0: first
- * text of a pair, 1: second) have a capacity of their own, as a single text needs none.
+ * The growing lists of token ids that tokenizers write into; the caller owns a list and frees it by yk__ids_free; one thread per list.
+ * Token types (0: first text of a pair, 1: second) have a capacity of their own, as a single text needs none.
  */
 #include "core/text/ids.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Added tokens of a tokenizer: the ones of tokenizer.json, and tokens that tokenizer_config.json, special_tokens_map.json and
- * added_tokens.json name. The other tokenizer_*.c files fill the list while a folder is opened. Order and ids are transformers'. A token of
- * the vocabulary keeps its id; a new one gets the next.
+ * added_tokens.json name. The other tokenizer_*.c files fill the list while a folder is opened, in the thread that opens it. Order and ids
+ * are transformers'. A token of the vocabulary keeps its id; a new one gets the next.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * BERT's tokenizer: clean, set Chinese characters apart, decompose (NFD), drop accents, lower case, split at spaces and punctuation, then
- * the longest piece first. tokenizer.c encodes texts with it; tokenizer_load.c prepares the vocabulary. Source: Wu et al. 2016; rules as in
- * Hugging Face's BertNormalizer and BertPreTokenizer.
+ * the longest piece first. tokenizer.c encodes texts with it, in any thread with an encoder of its own; tokenizer_load.c prepares the
+ * vocabulary. Source: Wu et al. 2016; rules as in Hugging Face's BertNormalizer and BertPreTokenizer.
  */
 #include <string.h>
 #include <utf8proc.h>

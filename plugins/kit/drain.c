@@ -2,8 +2,9 @@
 /*
  * The end of a queue that a driver works off: waits for its jobs by looking at it. A driver's own wait for a hung device never returns.
  *
- * The CUDA and OpenCL plugins call kit_drain when the host frees a queue. False means that an aborted queue finished no job for LEAVE_NS.
- * The caller then leaves the queue's memory behind, as the driver may still write to it; kit_leave tells the leak checker.
+ * The CUDA and OpenCL plugins call kit_drain when the host frees a queue, in the host's thread. False means that an aborted queue finished
+ * no job for LEAVE_NS. The caller then leaves the queue's memory behind, as the driver may still write to it; kit_leave tells the leak
+ * checker.
  */
 #include "plugins/kit/drain.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Statements of a chain, elementwise nodes in which each reads earlier ones, as text in the kernels' dialect; also the names and types of
- * its values.
+ * Statements of a chain, as text in the kernels' dialect, and the names and types of its values. A chain is a list of elementwise nodes in
+ * which each reads earlier ones.
  *
  * emit_kernel.c and emit_wide.c put kernels around these statements, and lower/ asks if a chain fits one. All of it runs while a plugin
  * makes a program, in any thread, one thread per text. A chain's space is its index space, the axes of its operands after mergeable ones

@@ -53,8 +53,8 @@ void kit_emit_reduce(kit_text *text, const char *name, const kit_chain *chain, c
 #define KIT_PART_TEAM 128u
 #define KIT_PART_ACROSS 32 /* K_ACROSS of dialect.kc */
 void kit_emit_parts(kit_text *text, const char *name, const kit_chain *chain, const kit_space *s, bool lined);
-/* The same of an innermost dimension that is reduced, of less than 2^31 elements an output, by a team for each output and part; how many
- * parts follows meta. Parts are f32 [outputs, parts]; else there is one. Group: (output, part). */
+/* The same of an innermost dimension that is reduced, of less than 2^31 elements an output, by a team for each output and part. The number
+ * of parts follows meta. Parts are f32 [outputs, parts]; else there is one. Group: (output, part). */
 void kit_emit_team(kit_text *text, const char *name, const kit_chain *chain, const kit_space *s, bool parts);
 
 /*

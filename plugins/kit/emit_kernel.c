@@ -262,8 +262,8 @@ static void emit_team_place(kit_text *text, const kit_chain *chain, uint32_t loo
 }
 
 /*
- * The same on a GPU: a team per output and part. The terms are one row of vectors, line by line, so that the whole team has work on
- * short lines, and several loads are in flight.
+ * The same on a GPU: a team per output and part. The terms are one row of vectors, line by line. So the whole team has work on short lines,
+ * and several loads are in flight.
  */
 static void emit_reduce_team(kit_text *text, const kit_chain *chain, const kit_space *s, bool parts)
 {

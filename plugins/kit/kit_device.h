@@ -16,8 +16,8 @@
  * stream. Such calls of several queues run at the same time. `put` and `wait` also come for a stream that no queue has, when a program is
  * made. The remaining functions come from any thread at any time, but no two calls of build or load on one opened device at once.
  *
- * Failures. A function that fails says why by kit_device_say before it returns the status, in the thread that called it: a failure of
- * earlier work is said and returned by `wait`. A failure of a stream's function fails the queue for good.
+ * Failures. A function that fails says why by kit_device_say before it returns the status, in the thread that called it. `wait` says and
+ * returns a failure of earlier work. A failure of a stream's function fails the queue for good.
  *
  * Option YOKE_<NAME>_PROFILE=1 prints to stderr, when a device is closed, the time of each operation by kernel and shape, the longest
  * first. The words "library" and "host" stand for the kernel of a node that `call` or the host computes. The stream waits after each launch
@@ -46,19 +46,19 @@ typedef struct kit_device {
     void (*describe)(uint32_t i, yk_device_caps *caps, kit_target *target);
     /*
      * The same device may be open several times. mem_total limits all opens of a device together. Memory, code and streams of one open are
-     * used with that open alone, as the kit refuses a queue memory of another open; so each open may keep its own. Closing one leaves the
+     * used with that open alone, so each open may keep its own. The kit refuses a queue memory of another open. Closing one leaves the
      * remaining opens as they are. NULL: each `device` is NULL
      */
     yk_status (*open)(uint32_t i, void **device);
     void (*close)(void *device);                  /* NULL: nothing to do */
     /*
-     * The host gave up work that does not end (yk_cancel, a lost device), and the kit leaves its queue behind: the queue's thread stays in
-     * put, get, move, launch, call or wait of `stream`, and may use the device, its memory and its code for ever. From here on the kit
-     * calls none of close, free, and release for this open device. Its other queues go on working, and their streams end as usual; so may
-     * queues that are made later. A device that can stop the work of this one stream does so here. NULL: a device that cannot, or cannot
-     * tell its streams apart. Called once for each such queue, from the thread that frees it, 2 s after the abort at the earliest.
-     * The kit begins no launch, call or computation by the host after an abort, so a slow device that ends each of them is not left.
-     * A device that does its work only at `wait` is left if all work that it was given takes 2 s or more.
+     * The host gave up work that does not end (yk_cancel, a lost device), and the kit leaves its queue behind. The queue's thread stays in
+     * put, get, move, launch, call or wait of `stream`. It may use the device, its memory and its code for ever. From here on the kit calls
+     * none of close, free, and release for this open device. Its other queues go on working, and their streams end as usual; so may queues
+     * that are made later. A device that can stop the work of this one stream does so here. NULL: a device that cannot, or cannot tell its
+     * streams apart. Called once for each such queue, from the thread that frees it, 2 s after the abort at the earliest. The kit begins no
+     * launch, call or computation by the host after an abort. So a slow device that ends each of them is not left. A device that does its
+     * work only at `wait` is left if all work that it was given takes 2 s or more.
      */
     void (*left)(void *device, void *stream);
     yk_status (*stream_new)(void *device, void **stream); /* NULL: the device itself is the stream */
@@ -79,8 +79,8 @@ typedef struct kit_device {
     /* ---- Kernels: NULL for a device without a compiler ---- */
     /*
      * Compiles `text` (kernels/dialect.kc) with macros ("-DNAME=VALUE ..."). entries: the text has one kernel and its entry (kit_entry.h);
-     * otherwise kernels by name. *image, in memory of host->alloc, is what `load` makes the same code of in another process; it is kept in
-     * the cache folder under the device's name, version and isa. It stays empty if there is none.
+     * otherwise kernels by name. `load` makes the same code of *image, memory of host->alloc, in another process. The image is kept in the
+     * cache folder under the device's name, version and isa. It stays empty if there is none.
      */
     bool entries; /* the compiler's language is plain C: asks for the CPU shape */
     yk_status (*build)(void *device, const char *text, const char *macros, void **code, kit_image *image);

@@ -38,8 +38,8 @@ typedef struct kit_product {
     uint64_t accumulate;
     /*
      * Work on the result before it is stored, not for 8 bits; bias, before and addend are further arguments. bias: a row of C's type is
-     * added to all rows. gelu (in its tanh form) is KIT_GELU: C is gelu of that sum, and `before`, a matrix like C, gets the sum, if
-     * present. Or it is KIT_GELU_GRADIENT: the product is multiplied with gelu's slope at `before`. addend: a matrix like C is added.
+     * added to all rows. Form KIT_GELU: C is gelu (in its tanh form) of that sum, and `before`, a matrix like C, gets the sum, if present.
+     * Or it is KIT_GELU_GRADIENT: the product is multiplied with gelu's slope at `before`. addend: a matrix like C is added.
      */
     uint32_t bias, gelu, before, addend;
 } kit_product;
@@ -51,8 +51,8 @@ typedef struct kit_heads {
 } kit_heads;
 
 /*
- * Attention of 16 bits without masks but the causal one and without dropout, or its gradients: operands [batch, heads, queries or keys,
- * size], each at a multiple of 16 bytes, lse dense. Without padding: equal bytes, equal attention.
+ * Attention of 16 bits without masks but the causal one and without dropout, or its gradients. Operands are [batch, heads, queries or keys,
+ * size], each at a multiple of 16 bytes; lse is dense. Without padding: equal bytes, equal attention.
  */
 typedef struct kit_attention {
     int64_t batch, heads, queries, keys, size;

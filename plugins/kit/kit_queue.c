@@ -3,9 +3,9 @@
  * A plugin's queue for devices that a host thread drives: a list of jobs, and the thread that runs them in order. It checks submissions,
  * gives out points, waits for other queues' points, and keeps the first failure.
  *
- * PJRT, Vulkan and kit_device.c make their queues with it; it calls back the plugin's functions for a run and a copy in the queue's
- * thread. The host calls the rest in any thread. One lock per queue suffices, as jobs are large. A job is one piece of memory with copies
- * of the submission's lists, so the caller's may go at once.
+ * PJRT, Vulkan and kit_device.c make their queues with it. The queue's thread calls back the plugin's functions for a run and a copy. The
+ * host calls the rest in any thread. One lock per queue suffices, as jobs are large. A job is one piece of memory with copies of the
+ * submission's lists, so the caller's may go at once.
  */
 #include "plugins/kit/kit_queue.h"
 

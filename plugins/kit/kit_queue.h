@@ -46,7 +46,7 @@ yk_queue *kit_queue_current(void);
 void **kit_queue_own(yk_queue *q);
 
 /* True once the queue has failed or was aborted: nobody waits for its work any more. A run of many parts asks between two of them, and
- * returns YK_E_CANCELLED then, as kit_queue_free leaves a queue behind that works on for 2 s. [any] */
+ * returns YK_E_CANCELLED then. kit_queue_free leaves a queue behind that works on for 2 s. [any] */
 bool kit_queue_failed(yk_queue *q);
 
 /* In run, copy or a call, which return a failure next: the node that failed, by its yk_node.stream. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A third plugin to copy: a text device. The kit turns a graph into kernels, which are text, and has queues, programs and arguments
- * (plugins/kit/kit_device.h). This file compiles text, keeps memory, copies bytes and launches. Its compiler is the system's C compiler,
- * and its memory is a handle that only copies and kernels use.
+ * (plugins/kit/kit_device.h). This file compiles text, keeps memory, copies bytes and launches; kit_device.h says in which threads the kit
+ * calls it. Its compiler is the system's C compiler, and its memory is a handle that only copies and kernels use.
  *
  * Change these, in this order: device_describe (its flags first), memory_take to memory_get, text_build and code_load, code_launch. Run
- * `yoke-cts --plugin ./yoke_cc.so` after each. A device with an interface for kernels by name sets entries to false, and its caps and
- * target say which groups of work-items it has.
+ * `yoke-cts --plugin ./yoke_cc.so` after each. A device with an interface for kernels by name sets entries to false; its caps and target
+ * say its groups of work-items.
  */
 #define _GNU_SOURCE /* mkostemp */
 #include <dlfcn.h>

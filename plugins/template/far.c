@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A second plugin to copy: a device with its own memory and a thread that drives it, over the kit's queue (plugins/kit/kit_queue.h). It
- * shows a host everything that a GPU does: buffers that cannot be mapped, copies in parallel to the caller, points, several queues,
- * registered host memory. The reference kernels play the device.
+ * shows a host a GPU's features: buffers that cannot be mapped, copies in parallel to the caller, points, several queues, registered host
+ * memory. The reference kernels play the device.
  *
  * Change these, in this order: device_caps (its flags first, as they describe this machine), memory_take and memory_give (the place of
  * buffers), far_copy (moving bytes), program_new (compile), far_run (run), node_claims. Build it as its Makefile.am says, and run

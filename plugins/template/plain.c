@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A transport to begin from: unix sockets between the ranks of one host. docs/transport-guide.md builds, tests and trains with it; the
- * contract is <yoke/transport.h>. Change the three parts that know sockets (connecting, sending, receiving) into those of your network;
+ * A transport to begin from: unix sockets between the ranks of one host. The page docs/transport-guide.md builds, tests and trains with it;
+ * the contract is <yoke/transport.h>. Change the three parts that know sockets (connecting, sending, receiving) into those of your network;
  * matching, waiting and the table may stay.
  *
  * Each rank listens on an abstract socket, whose random name and password the rendezvous gives to all ranks of the job. The later of two
- * ranks connects. A message travels in parts, one message of a pair after the other; a part is copied before it is written, so that a
- * message can be given up between two of them. Messages without a receive wait in memory.
+ * ranks connects. A message travels in parts, one message of a pair after the other. A part is copied before it is written, so a message
+ * can be given up between two parts. Messages without a receive wait in memory.
  *
  * One mutex guards everything. A thread that waits sleeps in poll without it; who ends an operation wakes it by an eventfd.
  */

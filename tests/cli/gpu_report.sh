@@ -26,12 +26,21 @@ assert alone > 0 and mixed > 0 and abs(report["beside_gpt2"]["result"]["ratios"]
 P
 }
 
-# What `make dist` packs, outside of the sources: it configures, make knows how to make all that a report needs, each header that a source
-# names is there; and its script runs.
+# The folder that `make dist` packs, outside of the sources, has each file of the repository and each header and file that sources and pages
+# name. It configures, make knows how to make all that a report needs, and its script runs.
 distribution() {
     make -s -C "$YOKE_BUILD" distdir distdir="$out/yoke" && chmod -R u+w "$out/yoke" && mkdir "$out/yoke/build" && includes "$out/yoke" &&
+        packed "$out/yoke" && (cd "$out/yoke" && python3 scripts/pages) &&
         (cd "$out/yoke/build" && env -u MAKEFLAGS ../configure -q --with-nvcc=no && make -n all test-libraries >make.out) &&
         (YOKE_SOURCE=$out/yoke && report dist.json "$YOKE_BUILD") && all_steps dist.json
+}
+
+packed() { # packed FOLDER: it has each file of the repository without a dot in front; without a repository only pages tell
+    git -C "$YOKE_SOURCE" ls-files 2>/dev/null | grep -v '^\.' >"$out/tracked"
+    while read -r file; do
+        [ -e "$1/$file" ] || echo "the archive lacks $file"
+    done <"$out/tracked" | grep . && return 1
+    return 0
 }
 
 includes() { # includes FOLDER: but for what is made in a build

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A training to measure or to plan: opens the job, builds the model, makes data of its kind (or opens the loader), and runs one micro batch
- * a call. `yoke bench` times it and `yoke estimate-memory` plans it, in the main thread of each rank.
+ * A training to measure or to plan. It opens the job, builds the model, makes data of its kind (or opens the loader), and runs one micro
+ * batch a call. `yoke bench` times it and `yoke estimate-memory` plans it, in the main thread of each rank.
  */
 #include "tools/bench/sample.h"
 

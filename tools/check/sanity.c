@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `yoke test` without arguments: checks that this machine's devices train right, together. After `accelerate test`: the model y = a x +
- * b from a = b = 0 on x ~ N(0, 1), y = 2x + 3 + noise. Every split of the work must end at the same numbers as plain float64 on the
- * host. sanity_ranks.c checks the other parts of a loop.
+ * `yoke test` without arguments: checks that this machine's devices train right, together. After `accelerate test`: the model y = a x + b
+ * from a = b = 0 on x ~ N(0, 1), y = 2x + 3 + noise. Every split of the work must end at the same numbers as plain float64 on the host.
+ * cmd_test.c calls it in the main thread; sanity_ranks.c checks the other parts of a loop.
  */
 #include "tools/check/sanity.h"
 #include "tools/check/sanity_model.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A check of `yoke test`: collective work outside the training (gathers, broadcasts, samplers, triggers), on any number of ranks. sanity.c
- * calls it on all ranks. After `accelerate test` (test_script.py) and its neighbours (test_ops.py, test_distributed_data_loop.py,
- * test_metrics.py).
+ * calls it in the main thread of all ranks. After `accelerate test` (test_script.py) and its neighbours (test_ops.py,
+ * test_distributed_data_loop.py, test_metrics.py).
  */
 #include <stdio.h>
 #include <stdlib.h>

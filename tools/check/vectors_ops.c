@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Builds an ONNX operator of a vector case with yoke.h: a function for each family of operators, which returns that the operator is not in
- * its family. vectors.c calls vector_build for each case.
+ * its family. vectors.c calls vector_build for each case, in the main thread.
  */
 #include "tools/check/vectors_ops.h"
 

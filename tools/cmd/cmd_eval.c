@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command yoke eval: loss and accuracy of a saved model on data. yoke.c calls it by its table of commands; tools/train/train.c starts
- * the ranks, and tools/eval computes the metrics.
+ * The command yoke eval: loss and accuracy of a saved model on data. yoke.c calls it by its table of commands, in the main thread. It uses
+ * tools/train/train.c to start the ranks, and tools/eval to compute the metrics.
  */
 #include <stdio.h>
 #include <stdlib.h>

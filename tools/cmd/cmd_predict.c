@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command yoke predict: the class of each row of a file, by a saved model. yoke.c calls it by its table of commands;
- * tools/train/train.c starts the ranks, and tools/eval/predict.c writes the lines.
+ * The command yoke predict: the class of each row of a file, by a saved model. yoke.c calls it by its table of commands, in the main
+ * thread. It uses tools/train/train.c to start the ranks, and tools/eval/predict.c to write the lines.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The command yoke test: checks that this machine trains right, by sanity checks, golden tables (--golden) or operator vectors (--vectors).
- * yoke.c calls it by its table of commands; tools/check has the checks. Exit code 1 if one fails.
+ * yoke.c calls it by its table of commands, in the main thread; tools/check has the checks. Exit code 1 if one fails.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command yoke trace: runs a program whose ranks write a trace of some steps each (core/run/tracer.c), and joins the traces to one
- * file. yoke.c calls it by its table of commands, in the main thread; the exit code is the program's.
+ * The command yoke trace: runs a program whose ranks trace some steps each (core/run/tracer.c), and joins the traces to one file. yoke.c
+ * calls it by its table of commands, in the main thread; the exit code is the program's.
  */
 #include "tools/cli.h"
 

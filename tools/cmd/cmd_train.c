@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The command yoke train: reads its options, opens the job, data and model, and runs the training loop (tools/train/loop.c). yoke.c calls
- * it by its table of commands; tools/train/train.c starts the ranks, and each runs the same command line. cmd_config.c and
- * tools/bench/sample.c check options by train_options_right.
+ * it by its table of commands, in the main thread. It uses tools/train/train.c to start the ranks; each runs the same command line.
+ * cmd_config.c and tools/bench/sample.c check options by train_options_right.
  */
 #include <errno.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The main function of the yoke program: finds the command in the table of commands, and calls it with its arguments. Unknown commands are
- * an error with the nearest known one. The exit code is the command's.
+ * The main function of the yoke program: finds the command in the table of commands, and calls it with its arguments, in the main thread.
+ * Unknown commands are an error with the nearest known one. The exit code is the command's.
  */
 #include <stdio.h>
 #include <stdlib.h>

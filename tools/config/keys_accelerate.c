@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of keys of Accelerate's YAML (1.15 and older), and their combined meaning as options of Yoke. config_read.c walks a file by it.
- * docs/from-accelerate.md documents the keys.
+ * The table of keys of Accelerate's YAML (1.15 and older), and their combined meaning as options of Yoke. config_read.c walks a file by it,
+ * in the main thread. docs/from-accelerate.md documents the keys.
  */
 #include "tools/config/config_settings.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of keys of DeepSpeed's JSON (0.18), and their combined meaning as options of Yoke. config_read.c walks a file by it. `yoke
- * config --keys deepspeed` prints this table, and tests/cli/config.sh compares it with docs/from-deepspeed.md.
+ * The table of keys of DeepSpeed's JSON (0.18), and their combined meaning as options of Yoke. config_read.c walks a file by it, in the
+ * main thread. `yoke config --keys deepspeed` prints this table, and tests/cli/config.sh compares it with docs/from-deepspeed.md.
  */
 #include "tools/config/config_settings.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The tables of keys of FSDP, as Accelerate's files (fsdp_NAME) and Trainer's fsdp_config have them; of ParallelismConfig and
- * AcceleratorConfig. config_read.c and keys_accelerate.c walk a file by them; the functions join keys to options of Yoke.
+ * AcceleratorConfig. config_read.c and keys_accelerate.c walk a file by them, in the main thread; the functions join keys to options of
+ * Yoke.
  */
 #include "tools/config/config_settings.h"
 

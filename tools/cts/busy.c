@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * yoke-cts, group queue, third part: tests of a device at work (spans, abort). cts_queue.c calls cts_queue_busy.
+ * yoke-cts, group queue, third part: tests of a device at work (spans, abort). cts_queue.c calls cts_queue_busy, in the group's child
+ * process.
  *
  * A program is made so long that it takes most of a second. So a queue is surely busy when it is aborted, and the host's clock can judge a
  * span. A device whose runs are over when queue_run returns is never at work, and passes.

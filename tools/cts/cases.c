@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * yoke-cts's test cases of composites: activations, norms, softmax, losses, optimizers. Each makes a graph with random inputs; the groups
- * composite, body and guard (groups.c) run it on the device and compare with the reference.
+ * yoke-cts's test cases of composites: activations, norms, softmax, losses, optimizers. Each makes a graph with random inputs. The groups
+ * composite, body and guard (groups.c) run it in their child process, and compare with the reference.
  */
 #include <string.h>
 

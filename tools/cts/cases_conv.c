@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * yoke-cts's test cases of composites: convolutions, pools, attention. cases.c lists them; the groups composite, body and guard (groups.c)
- * run each on the device and compare with the reference.
+ * run each in their child process, and compare with the reference.
  */
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Runs one graph on the device under test and by the reference (core/graph/eval.c), and compares the results. All groups of yoke-cts that
- * compute call it. A difference names the operation, the element and both numbers.
+ * compute call it, each in its child process. A difference names the operation, the element and both numbers.
  *
  * The reference runs with float64 values between nodes and as results. For a tolerance that depends on the data, the reference runs again:
  * on absolute values (the sum of absolute products) or with the graph's own types (the effect of rounding alone).

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Random inputs of yoke-cts's graphs. A leaf's numbers stand in its slot's key (range and seed), so that every plan of a graph gets the
- * same. The cases and cts_check.c call it.
+ * same. The cases and cts_check.c call it, in a group's child process.
  */
 #include <math.h>
 #include <string.h>

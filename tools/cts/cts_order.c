@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * yoke-cts, group queue, second part: order between queues. cts_queue.c calls cts_queue_order. A chain of products takes so long that a
- * missing wait shows; each order is tried several times with other numbers. The reference evaluator gives the right result.
+ * yoke-cts, group queue, second part: order between queues. cts_queue.c calls cts_queue_order, in the group's child process. A chain of
+ * products takes so long that a missing wait shows; each order is tried several times with other numbers. The reference evaluator gives the
+ * right result.
  */
 #include <math.h>
 #include <pthread.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Just enough of an ELF reader for shared objects of this machine's own class and byte order: the dynamic symbols, their version names and
- * the libraries needed. abi.c reads the plugin under test with it, without loading it. Every offset is checked against the file's size.
+ * Just enough of an ELF reader for shared objects of this machine's own class and byte order. It lists the dynamic symbols, their version
+ * names and the libraries needed. abi.c reads the plugin under test with it, in the group's child process, without loading it. Every offset
+ * is checked against the file's size.
  */
 #include <elf.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * yoke-cts, groups composite, body and guard: the cases of composites (cases*.c) run as they are claimed, run as their bodies, and at small
- * odd sizes that reveal too wide stores. main.c runs each group in a child process with the device under test open.
+ * yoke-cts, groups composite, body and guard: the cases of composites (cases*.c) run as they are claimed, and as their bodies. The third
+ * group takes small odd sizes, which reveal too wide stores. main.c runs each group in a child process with the device under test open.
  */
 #include <pthread.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * yoke-cts, the conformance suite of plugins and transports: the command line, the list of groups, and a child process for each group, so
- * that a crash or a hang fails that group alone. Exit code 0 if all tests pass, 1 if one fails.
+ * yoke-cts, the conformance suite of plugins and transports: the command line, and the list of groups. Each group has a child process, so a
+ * crash or a hang fails that group alone. Exit code 0 if all tests pass, 1 if one fails.
  */
 #include "config.h"
 

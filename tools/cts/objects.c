@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Helpers of yoke-cts's groups: buffers and queues in short form, waits with a limit, distinguishable bytes. A call of the plugin that
- * fails is reported as a failure of the test that runs.
+ * fails is reported as a failure of the test that runs. The groups call them in their child process.
  */
 #include "tools/cts/cts_ops.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes a random graph that fails smaller while it fails, so that the report is short. nets.c calls cts_shrink. A trial wants another
- * value, makes a node's result an input or an operand, or puts a body in the place of its composite. Every trial runs on the device and by
- * the reference, so that runs and time are bounded.
+ * Makes a random graph that fails smaller while it fails, so that the report is short. nets.c calls cts_shrink, in the group's child
+ * process. A trial wants another value, makes a node's result an input or an operand, or puts a body in the place of its composite. Every
+ * trial runs on the device and by the reference, so that runs and time are bounded.
  */
 #include <stdlib.h>
 #include <string.h>

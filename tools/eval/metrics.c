@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The metrics of `yoke eval` and of a training's evaluations (loss, accuracy, f1 and so on): runs batches, sums over ranks, and computes
+ * The metrics of `yoke eval` and of a training's evaluations (loss, accuracy, f1 and so on). It runs batches, sums over ranks, and computes
  * metrics of the sums. cmd_eval.c and tools/train/loop.c call it in the main thread of all ranks, which get equal numbers. cmd_train.c and
  * best.c read options by it, and tools/bench/sample.c plans an evaluation by metric_trace.
  */

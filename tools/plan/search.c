@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The search of `yoke plan`: makes the candidates (stages of sharding, recomputation, micro batches, offload to host and disk), plans each
- * one's memory and time, and sorts them.
+ * The search of `yoke plan`. It makes the candidates (stages of sharding, recomputation, micro batches, offload to host and disk), plans
+ * each one's memory and time, and sorts them.
  *
  * cmd_plan.c calls search_run in the main thread. `yoke estimate-memory` plans each candidate in a child process (child.c), so that a
  * failure ends only that one. tools/train/train.c applies the chosen one.

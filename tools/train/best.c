@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The best evaluation of a training: keeps its checkpoint (DIR/checkpoint-best) and its record (best.json), loads it at the end, and says
- * when to stop without progress.
+ * The best evaluation of a training. This file keeps its checkpoint (DIR/checkpoint-best) and its record (best.json), loads it at the end,
+ * and says when to stop without progress.
  *
  * cmd_train.c reads the options and hangs the record on each checkpoint; loop.c judges each evaluation. All calls are in the main thread of
  * every rank, with equal results. A resumed run finds the record in its checkpoint.

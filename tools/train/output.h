@@ -10,8 +10,8 @@
 
 #include <yoke/yoke.h>
 
-/* Fails the job if dir holds a model or checkpoints, unless `allowed`: by --overwrite-output-dir or --resume-from-checkpoint,
- * or because an earlier attempt of this launch wrote it. */
+/* Fails the job if dir holds a model or checkpoints, unless `allowed`. --overwrite-output-dir or --resume-from-checkpoint allows it, or an
+ * earlier attempt of this launch wrote it. */
 void output_check(yk_job *job, const char *dir, bool allowed);
 /* Makes the folder and locks it; then repeats output_check, as another job may have used it meanwhile. Collective. The lock's
  * descriptor, -1 on other ranks and after a failure. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This part serves yoke train, eval, predict, test, bench and estimate-memory: options for model and data, the start of the ranks, opening
- * a job, evaluation and the progress line. Jobs and models come from yoke.h alone, so that a user's program can do the same.
+ * This part serves yoke train, eval, predict, test, bench and estimate-memory. It has options for model and data, the start of the ranks,
+ * opening a job, evaluation and the progress line. Jobs and models come from yoke.h alone, so that a user's program can do the same.
  */
 #ifndef YOKE_TOOLS_TRAIN_TRAIN_H
 #define YOKE_TOOLS_TRAIN_TRAIN_H

@@ -90,7 +90,7 @@ static void pad_plane(const direct_args *direct, const conv_view_at *at, int64_t
     }
 }
 
-/* Splits a pair of channels into lines of all remainders at a step of 2: each line is read once, and even and odd pixels are separated. */
+/* Splits a pair of channels into lines of all remainders at a step of 2. Each line is read once, and even and odd pixels are separated. */
 static void split_planes(const direct_args *direct, const conv_view_at *at, int64_t c, uint32_t *to)
 {
     const conv_view *view = &direct->conv.view;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The number of workers for a program, by measured times: now and then a trial of half or twice as many, seldom enough to cost little
- * (cpu_pace.h has the rule).
+ * The number of workers for a program, by measured times. A trial takes half or twice as many, seldom enough to cost little (cpu_pace.h has
+ * the rule).
  *
  * cpu_program.c asks before each run and records its time after it, in the thread that runs the queue. Pure arithmetic: results of programs
  * do not depend on it.

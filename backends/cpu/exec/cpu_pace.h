@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The number of workers for a program, by measured times. More workers are faster on free cores. If other programs or a hypervisor take
- * cores away, workers that wait for each other can be slower than one worker. So now and then a trial runs half or twice as many
- * workers, in turn with the level in force, so that disturbances hit both. The trial wins if the sum of its mean and its median is 5 %
- * lower: the mean stands for a long run, the median for a usual step, and neither may get worse for the other. Pure logic: the caller
- * measures. Results do not depend on it.
+ * cores away, workers that wait for each other can be slower than one worker. So now and then a trial runs half or twice as many workers,
+ * in turn with the level in force, so that disturbances hit both. The trial wins if the sum of its mean and its median is 5 % lower. The
+ * mean stands for a long run, the median for a usual step; neither may get worse for the other. Pure logic: the caller measures. Results do
+ * not depend on it.
  */
 #ifndef YOKE_BACKENDS_CPU_EXEC_CPU_PACE_H
 #define YOKE_BACKENDS_CPU_EXEC_CPU_PACE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pool of worker threads, one for each core of the device: the events they wait for, the phases of a run, and the measured cost of
- * waking them.
+ * The pool of worker threads, one for each core of the device. This file has their events, the phases of a run, and the measured cost of
+ * waking.
  *
  * cpu_program.c runs a program's steps with cpu_pool_run, in the queue's thread, which is worker 0 (cpu_queue.c). One run at a time. A call
  * returns when all pieces are done; it does not wait for a worker that never came (cpu_pool.h).

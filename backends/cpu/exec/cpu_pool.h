@@ -3,13 +3,13 @@
  * A pool of threads, one bound to each core, that runs phases of pieces. The thread that calls cpu_pool_run is worker 0; the other
  * workers sleep between runs. One run at a time: callers serialise.
  *
- * A phase ends once its pieces are done, even if some workers never came: a phase does not wait for a worker that lost its core or is
- * still waking. The worker that finishes the last piece begins the next phase. A wait spins for as long as waking a thread takes on this
- * machine, then sleeps on a futex.
+ * A phase ends once its pieces are done, even if some workers never came. So it does not wait for a worker that lost its core or is still
+ * waking. The worker that finishes the last piece begins the next phase. A wait spins for as long as waking a thread takes on this machine,
+ * then sleeps on a futex.
  *
- * Subnormal numbers (below 1.2e-38) are zero in inputs and outputs (FTZ, DAZ): some processors need a hundred times longer for them, and
- * second moments of small gradients are full of them. vdpbf16ps and tdpbf16ps do so by definition. Every thread that runs programs is in
- * this mode, so that all give the same results.
+ * Subnormal numbers (below 1.2e-38) are zero in inputs and outputs (FTZ, DAZ): some processors need a hundred times longer for them. Second
+ * moments of small gradients are full of them. The instructions vdpbf16ps and tdpbf16ps do so by definition. Every thread that runs
+ * programs is in this mode, so that all give the same results.
  */
 #ifndef YOKE_BACKENDS_CPU_EXEC_CPU_POOL_H
 #define YOKE_BACKENDS_CPU_EXEC_CPU_POOL_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * YOKE_CPU_PROFILE=1: times the steps of programs by the clock, including the wait for the last worker at a step's end. Steps of the
- * same op and shapes share one line. The plugin prints the lines to stderr at its end. `own` instead of 1 counts the seconds that the
- * thread ran, or with several workers the process, without sleeping waits: other programs on the machine do not change them.
+ * YOKE_CPU_PROFILE=1: times the steps of programs by the clock, including the wait for the last worker at a step's end. Steps of the same
+ * op and shapes share one line. The plugin prints the lines to stderr at its end. `own` instead of 1 counts the seconds that the thread
+ * ran, or with several workers the process, without sleeping waits. Other programs on the machine do not change these seconds.
  */
 #ifndef YOKE_BACKENDS_CPU_EXEC_CPU_PROFILE_H
 #define YOKE_BACKENDS_CPU_EXEC_CPU_PROFILE_H

@@ -4,7 +4,7 @@
  * pieces until none is left.
  *
  * Each worker has a range of the phase's pieces and takes from its front. A worker with an empty range takes from the end of another one. A
- * range is one word, so that taking is a compare and swap: the phase in the upper bits, then the end, then the first piece, 12 bits each. A
+ * range is one word: the phase in the upper bits, then the end, then the first piece, 12 bits each. So taking is a compare and swap. A
  * worker that comes back from an older phase fails the comparison.
  */
 #include "backends/cpu/exec/steal.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The planner of matrix products: dot, and dot_map, a product with an elementwise program that runs on each finished block of C while it is
+ * The planner of matrix products: dot, and dot_map. The second has an elementwise program that runs on each finished block of C while it is
  * in cache.
  *
  * cpu_ops.c calls cpu_plan_dot for a node while a program is compiled, in any thread. The emitted steps run on the workers, each on
@@ -254,8 +254,8 @@ static void init_gemm(cpu_build *build, dot_args *dot, int64_t k)
     cpu_gemm_init_transposed(&dot->gemm, build->isa, dot->n, dot->m, k, dot->a.dtype, dot->b.dtype);
 }
 
-/* Scratch of a product. A transposed product takes at least as much as the plain one, so that a step's need never falls as its rows
- * grow: ranks with limited memory rely on that. */
+/* Scratch of a product. A transposed product takes at least as much as the plain one, so a step's need never falls as its rows grow. Ranks
+ * with limited memory rely on that. */
 static size_t scratch_of(const cpu_build *build, const dot_args *dot, int64_t k)
 {
     cpu_gemm plain;

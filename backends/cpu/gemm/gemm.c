@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The matrix product of one worker: the five loops around the micro-kernel (figure in blocking.h), and products whose operands are read in
- * place, without packing.
+ * The matrix product of one worker: the five loops around the micro-kernel (figure in blocking.h). Also products of operands that are read
+ * in place, without packing.
  *
  * The steps of products, convolutions and attention call cpu_gemm_run on a worker, with packing memory of that worker. cpu_dot.c asks
  * cpu_gemm_in_place and cpu_gemm_prefers_transposed while it compiles. C may be overwritten or added to. Sums are f32, those of a long k go

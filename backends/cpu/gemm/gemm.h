@@ -40,8 +40,8 @@ typedef struct cpu_sink {
 
 void cpu_gemm_run(const cpu_gemm *gemm, const cpu_ctx *ctx, const cpu_src *a, const cpu_src *b, int64_t i0, int64_t i1,
                   int64_t j0, int64_t j1, const cpu_sink *sink);
-/* True if a product C[m,n] of so few rows is better made as C^T = B^T A^T: B's many lines are read in place, and A's are transposed
- * instead. The caller swaps a and b, m and n, cuts rectangles of C^T, and gets blocks of C. A, formerly B, is then readable in place. */
+/* True if a product C[m,n] of so few rows is better made as C^T = B^T A^T. B's many lines are read in place then, and A's are transposed.
+ * The caller swaps a and b, m and n, cuts rectangles of C^T, and gets blocks of C. A, formerly B, is then readable in place. */
 bool cpu_gemm_prefers_transposed(const cpu_isa *isa, int64_t m, int64_t n, int64_t k, const cpu_src *a, const cpu_src *b);
 /* True if a run reads A in place, as packing few rows against few columns does not pay. `done`: the sink has one. */
 bool cpu_gemm_in_place(const cpu_gemm *gemm, const cpu_src *a, int64_t rows, int64_t cols, bool done);

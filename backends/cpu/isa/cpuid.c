@@ -93,10 +93,10 @@ static double try_kernel(const cpu_isa *isa, bool pairs)
 }
 
 /*
- * A pair product does twice the work of an f32 one. AMD starts both once a cycle; Intel starts pairs at a quarter of that, so bf16
- * without tiles is faster there through f32. CPUID does not tell the two apart, but a tenth of a millisecond of each does: both are a
- * factor of two away from the border (equal speed). Tries alternate, with the least time of each, so that a slow phase of the core
- * affects both. While the result is near the border, the tries continue.
+ * A pair product does twice the work of an f32 one. AMD starts both once a cycle; Intel starts pairs at a quarter of that, so bf16 without
+ * tiles is faster there through f32. CPUID does not tell the two apart, but a tenth of a millisecond of each does. Each is a factor of two
+ * away from the border, equal speed. Tries alternate, with the least time of each, so that a slow phase of the core affects both. While the
+ * result is near the border, the tries continue.
  */
 bool cpu_pairs_pay(const cpu_isa *isa, double (*ns)(const cpu_isa *, bool pairs))
 {

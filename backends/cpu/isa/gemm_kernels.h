@@ -11,9 +11,9 @@
 
 #define CPU_UNPACKED_MR 9 /* rows at most of a kernel that reads A in place */
 
-/* A packed: word k of row i at a[k * mr + i]. B packed: word k of column j at b[k * b_stride + j]. The first nb columns of C are
- * written, or if `add` is set added to C's numbers. n_prefetch (at most kc) lines of the cache are fetched on the way, one for each
- * word of k: more at once would wait for each other. */
+/* A packed: word k of row i at a[k * mr + i]. B packed: word k of column j at b[k * b_stride + j]. The first nb columns of C are written,
+ * or if `add` is set added to C's numbers. The kernel fetches n_prefetch (at most kc) lines of the cache on the way, one for each word of
+ * k. More at once would wait for each other. */
 typedef void (*cpu_packed_kernel)(size_t kc, const void *a, const void *b, size_t b_stride, float *c, size_t ldc, size_t nb,
                                   int add, const char *const *prefetch, size_t n_prefetch);
 

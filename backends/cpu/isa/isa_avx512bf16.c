@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The kernels for AVX-512 with bf16: conversions and products of pairs (vdpbf16ps), also used with AMX besides the tiles. Kernels in fp32
- * without a conversion are AVX-512's (isa_avx512.c). cpuid.c lists both tables if the machine has them.
+ * without a conversion are AVX-512's (isa_avx512.c). cpuid.c lists both tables if the machine has them; their functions run on the workers
+ * of a device that chose one.
  */
 #include "backends/cpu/isa/kernels.h"
 

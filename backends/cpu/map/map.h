@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Elementwise programs: the body of a map becomes a list of vector operations on registers of one block (a few KiB),
- * run over the linear range of the output's elements. Operands are loaded (converted, broadcast) a block at a time, or
- * read in place.
+ * Elementwise programs: the body of a map becomes a list of vector operations on registers of one block (a few KiB). The list runs over the
+ * linear range of the output's elements. Operands are loaded (converted, broadcast) a block at a time, or read in place.
  */
 #ifndef YOKE_BACKENDS_CPU_MAP_MAP_H
 #define YOKE_BACKENDS_CPU_MAP_MAP_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds known chains in a compiled map, an elementwise program: batch norm's, which kern_chain.inc has as kernels without intermediate
- * blocks, and gelu at the end of a product (kern_gelu.inc). map_plan.c calls it at the end of compiling.
+ * Finds known chains in a compiled map, an elementwise program. They are batch norm's, for which kern_chain.inc has kernels without
+ * intermediate blocks, and gelu at the end of a product (kern_gelu.inc). map_plan.c calls it at the end of compiling, in any thread.
  *
  * A chain is matched as a tree from its result; every instruction must belong to it. Otherwise the map stays as it is.
  */

@@ -619,7 +619,7 @@ static bool in_overlaps(const cpu_map *map, cpu_ref ref, uint64_t bytes)
     return false;
 }
 
-/* Lets the last instruction of a result write to memory at once, if nothing can still read that memory: the result is the only one, or
+/* Lets the last instruction of a result write to memory at once, if nothing can still read that memory. Then the result is the only one, or
  * overlaps no operand. */
 static void place_outs(map_compiler *comp)
 {

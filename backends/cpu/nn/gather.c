@@ -263,7 +263,7 @@ static void gather_step(const void *args, const cpu_ctx *ctx)
 }
 
 /*
- * Lists the indices by row, as a row of the table is made at once: summed in f32, after each FLUSH terms in double, and rounded once.
+ * Lists the indices by row, as a row of the table is made at once. It is summed in f32, after each FLUSH terms in double, and rounded once.
  * `from` gets the indices that name row r, in their order, at first[r] .. first[r + 1] - 1.
  */
 static int32_t *index_lists(const index_args *lookup, const cpu_ctx *ctx, int32_t **from)

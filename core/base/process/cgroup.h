@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The lowest limit of the group and its ancestors, and the least memory left below such a limit; page cache that the kernel would
- * reclaim counts as left. False if no limit is set. */
+/* The lowest limit of the group and its ancestors, and the least memory left below such a limit. Page cache that the kernel would reclaim
+ * counts as left. False if no limit is set. */
 bool yk__cgroup_memory(uint64_t *limit, uint64_t *left);
 /* Memory that a process of this host may still take: free memory and swap, below the groups' limits. UINT64_MAX if unknown. */
 uint64_t yk__cgroup_memory_left(void);

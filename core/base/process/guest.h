@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A library is a guest in its program. A plugin or driver that starts may bind the calling thread, set environment variables, change the
- * floating-point mode and take signals over; yk_open gives each of these back before it returns. Threads and drivers that were started in
- * between have read what they needed. Affinity, mask and mode are the calling thread's, the rest is the process's.
+ * floating-point mode and take signals over. The function yk_open gives each of these back before it returns. Threads and drivers that were
+ * started in between have read what they needed. Affinity, mask and mode are the calling thread's, the rest is the process's.
  */
 #ifndef YOKE_CORE_BASE_PROCESS_GUEST_H
 #define YOKE_CORE_BASE_PROCESS_GUEST_H

@@ -6,9 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Takes space for a range of a file, in pieces. A signal makes the kernel give back the space of the interrupted call on some file systems,
- * so a timer's signals would keep one large call from ever finishing. ends: asked before each piece; true: take no more. Returns 0, errno,
- * or ECANCELED if it ended. */
+/* Takes space for a range of a file, in pieces. On some file systems a signal makes the kernel give back the interrupted call's space. So a
+ * timer's signals would keep one large call from ever finishing. ends: asked before each piece; true: take no more. Returns 0, errno, or
+ * ECANCELED if it ended. */
 int yk__reserve(int fd, uint64_t at, uint64_t bytes, bool (*ends)(const void *user), const void *user);
 
 #endif

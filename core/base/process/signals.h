@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Signal handling belongs to the program. A driver or network library may install handlers when it is loaded, started or first used
- * (libfabric's PSM: SIGINT, SIGTERM, SIGSEGV, SIGABRT; PoCL: SIGFPE), and run exit handlers inside them. So each such call stands
- * between the two functions below. Dispositions belong to the process, the mask to the thread: call both in one thread.
+ * Signal handling belongs to the program. A driver or network library may install handlers when it is loaded, started or first used, and
+ * run exit handlers inside them. Examples are libfabric's PSM (SIGINT, SIGTERM, SIGSEGV, SIGABRT) and PoCL (SIGFPE). So each such call
+ * stands between the two functions below. Dispositions belong to the process, the mask to the thread: call both in one thread.
  */
 #ifndef YOKE_CORE_BASE_PROCESS_SIGNALS_H
 #define YOKE_CORE_BASE_PROCESS_SIGNALS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread as other processes of its host find it in /proc: to tell a silent thread that waits for a processor from one that is stopped,
- * hung or dead. Thread rule: any thread.
+ * A thread as other processes of its host find it in /proc. So they tell a silent thread that waits for a processor from a stopped, hung or
+ * dead one. Thread rule: any thread.
  */
 #ifndef YOKE_CORE_BASE_PROCESS_THREAD_ID_H
 #define YOKE_CORE_BASE_PROCESS_THREAD_ID_H

@@ -9,8 +9,8 @@
  * small data go as messages between hosts and within them.
  *
  * A request goes in pieces; two are in progress at once, so that one travels while the other is summed. A piece is a set of sends and
- * receives; the first carries the request's record, which each member compares. Posting piece k requires that pieces before k - 1 are
- * done, and so that every member's record is here: each member has begun the request and written its block.
+ * receives; the first carries the request's record, which each member compares. Posting piece k requires that pieces before k - 1 are done.
+ * Then every member's record is here: each member has begun the request and written its block.
  *
  * Thread rule: the plane's lock guards all state of requests over messages, as the progress thread (progress.c) drives them too.
  */

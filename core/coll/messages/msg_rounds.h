@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records and small data of all members in few messages. In round k a rank sends the records that it has, 2^k or the remaining ones, to
- * the member 2^k before it, and receives as many from the member 2^k after it. ceil(log2 n) rounds of one message a rank bring every
- * record to every member (Bruck et al., "Efficient algorithms for all-to-all communications in multiport message-passing systems",
- * 1997). A direct exchange takes one round of n - 1 messages. Each rank then computes in the order of rank numbers, so both give the
- * same bits.
+ * Records and small data of all members in few messages. In round k a rank sends its records, 2^k or the remaining ones, to the member 2^k
+ * before it. It receives as many from the member 2^k after it. ceil(log2 n) rounds of one message a rank bring every record to every member
+ * (Bruck et al., "Efficient algorithms for all-to-all communications in multiport message-passing systems", 1997). A direct exchange takes
+ * one round of n - 1 messages. Each rank then computes in the order of rank numbers, so both give the same bits.
  *
  * Rounds run in parallel to the pieces of data; the first piece finishes once all records are here. Short slices need no such pieces: a
  * slice to gather is small data. The parts of a reduce-scatter follow the records of a round, those whose way has bit k set; a part for the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Seals of messages, for a transport that does not check its messages itself: a checksum and a number let the receiver find a changed, lost
+ * Seals of messages, for a transport that does not check its messages itself. A checksum and a number let the receiver find a changed, lost
  * or repeated message. That ends the job with an error; nothing is sent twice. msg_plane.c calls it under the plane's lock, in the step
  * thread or the progress thread.
  *

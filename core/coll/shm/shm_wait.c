@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Waits in shared memory until a counter has a value; the files of core/coll in common memory call it in the step thread. A wait spins,
- * then polls and yields the processor in between, then sleeps (futex): ranks of one host may share cores, but a core that sleeps takes long
+ * then polls and yields the processor in between, then sleeps (futex). Ranks of one host may share cores, but a core that sleeps takes long
  * to wake. It ends with an error if the rank that it waits for is lost.
  */
 #include "config.h"

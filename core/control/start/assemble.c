@@ -3,9 +3,9 @@
  * Connects the ranks of a job on several hosts with rank 0, which tells each one the host of each rank. bootstrap.c calls yk__gather_ranks
  * in each rank's joining thread.
  *
- * Rank 0 listens on its own address alone. A peer has YK__HELLO_SECONDS for the hello, and at most YK__HELLO_PENDING peers are in it;
- * one more replaces the oldest, so that silent strangers keep no rank out. A connection that fails the hello is closed silently and
- * logged once. Ranks that have come send heartbeats; if one dies or stops meanwhile, the start fails for every rank.
+ * Rank 0 listens on its own address alone. A peer has YK__HELLO_SECONDS for the hello, and at most YK__HELLO_PENDING peers are in it. One
+ * more replaces the oldest, so silent strangers keep no rank out. A connection that fails the hello is closed silently and logged once.
+ * Ranks that have come send heartbeats; if one dies or stops meanwhile, the start fails for every rank.
  */
 #include "config.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ways by which a starting process reaches the control object, the memory in which the ranks of a host meet: by the job's name if one
- * host has all ranks, else through rank 0's address. core/group calls yk__bootstrap in the opening thread, if no `yoke launch` hands the
- * object out. It returns the rank's socket to that object.
+ * The ways by which a starting process reaches the control object, the memory in which the ranks of a host meet. It takes the job's name if
+ * one host has all ranks, else rank 0's address. core/group calls yk__bootstrap in the opening thread, if no `yoke launch` hands the object
+ * out. It returns the rank's socket to that object.
  *
  * In a job of several hosts every rank opens a socket for the ranks of its host, and then connects to rank 0. So the socket exists before
  * other ranks learn its name. The lowest rank of a host uses its socket; the other ranks close theirs.

@@ -173,8 +173,8 @@ static row_word row_read(found_launcher *found, bool one)
     return found->rank || !one ? ROW_SEVERAL : ROW_ONE;
 }
 
-/* The first row that reports more than one process; else the first unreadable row, as scripts set some of torchrun's variables and leave
- * the rest to srun. */
+/* The first row that reports more than one process, else the first unreadable row. Scripts set some of torchrun's variables, and leave the
+ * rest to srun. */
 static found_launcher find_launcher(void)
 {
     found_launcher faulty = {NULL, 0, 0, ROW_NOTHING};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A job's secret as a munge credential. Only processes of the same user on hosts with the same munge key can read it, so it may go
- * through a launcher's store, which is readable on the network. libmunge is loaded on first use.
+ * A job's secret as a munge credential. Only processes of the same user on hosts with the same munge key can read it. So it may go through
+ * a launcher's store, which is readable on the network. The first use loads libmunge.
  *
  * Thread rule: any thread.
  */

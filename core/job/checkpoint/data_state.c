@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The places in the training data, as entries of a checkpoint's state: writes them, checks them against the job's data sets, and moves the
- * data sets there. A place counts batches, so another batch size changes its number, or makes it invalid.
+ * The places in the training data, as entries of a checkpoint's state. This file writes them, checks them against the job's data sets, and
+ * moves the data sets there. A place counts batches, so another batch size changes its number, or makes it invalid.
  *
  * save.c calls it in the step thread, on all ranks. A place that does not fit is an error before anything has changed.
  */

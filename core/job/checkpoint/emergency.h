@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Emergency checkpoints. With YOKE_EMERGENCY_CHECKPOINT=DIR the ranks keep the last whole step in memory that outlives each rank. When
- * the job fails, a surviving rank writes it to DIR: exactly the checkpoint that yk_save would have written at the end of that step
+ * Emergency checkpoints. With YOKE_EMERGENCY_CHECKPOINT=DIR the ranks keep the last whole step in memory that outlives each rank. When the
+ * job fails, a surviving rank writes it to DIR. It is exactly the checkpoint that yk_save would have written at the end of that step
  * (docs/decisions/0027).
  */
 #ifndef YOKE_CORE_JOB_CHECKPOINT_EMERGENCY_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads a parameter's values from a safetensors file by range, and converts them to f32. weights.c and save.c make such sources, and the
- * engine reads them when a layout says the ranges that this rank has, in the step thread.
+ * Reads a parameter's values from a safetensors file by range, and converts them to f32. weights.c and save.c make such sources. The engine
+ * reads them, in the step thread, when a layout says the ranges that this rank has.
  */
 #include "core/job/checkpoint/stored_values.h"
 

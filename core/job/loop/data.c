@@ -270,8 +270,8 @@ static bool begin_step(yk_data *d, const yk__loader_batch *b, yk_batch *out)
     return yk_ok(job);
 }
 
-/* Every loader reads ahead by the shares: training's change them, and an evaluation's have to follow on each rank, or two ranks count a
- * row, or none does. */
+/* Every loader reads ahead by the shares. Training's loaders change them, and an evaluation's must follow on each rank; else two ranks
+ * count a row, or no rank does. */
 static yk_status shares_follow(yk_data *d, yk_error *err)
 {
     const yk__share *share = d->job->team.share;

@@ -9,8 +9,8 @@
 void yk__batch_leave(yk_job *job);
 /*
  * Before each training batch of n rows over all ranks (0: shares are fixed): keeps the last whole step, if one is due (decision 0027), and
- * updates the shares of rows, which may move parts of the optimizer between ranks. Collective. *changed: this rank has another part of the
- * rows from here on. False: the job has failed. Traces show the work between two windows as "window begin".
+ * updates the shares of rows. An update may move parts of the optimizer between ranks. Collective. *changed: this rank has another part of
+ * the rows from here on. False: the job has failed. Traces show the work between two windows as "window begin".
  */
 bool yk__window_begin(yk_job *job, int64_t n, bool *changed);
 

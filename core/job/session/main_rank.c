@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Work that one rank does before or for other ranks: the first rank of the job or host (yk_main_first_begin), lines in rank order
- * (yk_print_in_order), and a flag that all ranks learn of (yk_set_trigger).
+ * Work that one rank does before or for other ranks: the first rank of the job or host (yk_main_first_begin), and lines in rank order
+ * (yk_print_in_order). Also a flag that all ranks learn of (yk_set_trigger).
  *
  * The user's program calls it in the step thread; calls that wait for other ranks are made by all of them.
  */

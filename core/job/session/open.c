@@ -233,8 +233,8 @@ static void print_table(const yk_job *job, const rank_info *c)
 
 #define SMALL (1ull << 30) /* bytes of a device with little memory, if another has eight times as much */
 
-/* Ranks that compute on the host's cores, and in its memory, share that memory. Without a limit of the user's the free memory is the limit:
- * a device with little of it begins with few rows, as with a limit. */
+/* Ranks that compute on the host's cores, and in its memory, share that memory. Without a limit of the user's the free memory is the limit.
+ * So a device with little of it begins with few rows, as with a limit. */
 static yk_status make_shares(yk_job *job, const rank_info *c, yk__fixed *fixed, bool capped, yk_error *err)
 {
     uint64_t most = 0;

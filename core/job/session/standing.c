@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The watch of a process of one rank. A thread reads the process's act and its progress count (core/base/advance.h) every LOOK_MS. If the
- * act's patience passes without progress, it writes a line and calls _exit. In a program that is not ours it does so for a device alone:
- * a hung driver needs it, and no function of the user's runs there. A call may run one (yk_set_log, yk_find_batch_size), and a program may
+ * act's patience passes without progress, it writes a line and calls _exit. In a program that is not ours it does so for a device alone. A
+ * hung driver needs it, and no function of the user's runs there. A call may run one (yk_set_log, yk_find_batch_size), and a program may
  * know better how long its files take.
  *
  * A process that is stopped (a debugger, Ctrl-Z) gets little of that time counted, and none while a tracer is attached.

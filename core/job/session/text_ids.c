@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Converts text to token ids for a program without a data set, such as a server, which gets its texts one by one (yk_tokenizer_open).
- * core/text has the tokenizers.
+ * Converts text to token ids for a program without a data set, such as a server, which gets its texts one by one (yk_tokenizer_open). The
+ * tokenizers are in core/text.
  *
  * The user's program calls it in the step thread; each rank works alone. The job owns the tokenizer.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The settings of a rank that offloads, whose host updates parameters in place of the device: the words of --offload, the check that they
- * fit the stage, and the processor to use.
+ * The settings of a rank that offloads: its host updates parameters in place of the device. They are the words of --offload, the check that
+ * they fit the stage, and the processor to use.
  *
  * open.c calls it in the step thread while a job opens, and agree.c hashes the words. It opens nothing: core/run/host_device.c does.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Far slices: over messages, the f32 values of a trained bucket lie with the owners of its slices alone, in each owner's memory, and no
- * host has them whole. A rank that needs a range pulls it from its owners (core/coll/pull.h, docs/decisions/0084). The step thread.
+ * Far slices: over messages, the f32 values of a trained bucket lie with the owners of its slices alone, in each owner's memory. No host
+ * has them whole. A rank that needs a range pulls it from its owners (core/coll/pull.h, docs/decisions/0084). The step thread.
  *
  * Versions. The owner's memory holds one version of the values. It is withdrawn before it is written: by an update, behind the members'
  * norm; by the host's writes and by new owners, behind a comparison of all ranks. All ranks have ended their pulls before that.

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Moments in a file (docs/decisions/0091): the row "file" of the homes of moments. This rank's slices lie in a file of its own. A step
- * takes them in blocks through a few areas of host memory: while the device updates one block, the disk reads the next ones and writes the
- * last.
- * The device that updates is a processor, so its programs work in these areas. The step thread.
+ * takes them in blocks through a few areas of host memory. While the device updates one block, the disk reads the next ones and writes the
+ * last. The device that updates is a processor, so its programs work in these areas. The step thread.
  */
 #ifndef YOKE_CORE_RUN_VALUES_STATE_FILE_H
 #define YOKE_CORE_RUN_VALUES_STATE_FILE_H

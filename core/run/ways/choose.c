@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of ways (way.h), and the choice of a rank's way, column by column: each comes from the first row that fits and has it.
+ * The table of ways (way.h), and the choice of a rank's way, column by column. Each column comes from the first row that fits and has it.
  *
  * The step thread chooses when the engine (api.c) or a layout (params.c) is made, and when members come or go (roles.c). All ranks choose
  * then, by numbers that all of them have. p->first_way is a row of a test (tests/dist), tried before the table.

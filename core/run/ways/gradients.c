@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Columns `reduce` that several ways share (way.h): gradients go from the device to the host's block for exchanges, are summed over the
+ * Columns `reduce` that several ways share (way.h). Gradients go from the device to the host's block for exchanges, are summed over the
  * members, and go back to the device.
  *
  * The rows for shared memory and for messages use them, and offloaded.c and power.c use parts. They run in the step thread at the end of a

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The matrix products of PowerSGD, which run in the order of memory; sums of a column are in f64. powersgd.c alone calls them. All ranks
- * compute their common factors from equal numbers in this order, so the factors have equal bits.
+ * The matrix products of PowerSGD, which run in the order of memory; sums of a column are in f64. powersgd.c alone calls them, in the step
+ * thread. All ranks compute their common factors from equal numbers in this order, so the factors have equal bits.
  */
 #include "core/run/ways/powersgd_math.h"
 

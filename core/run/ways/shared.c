@@ -5,8 +5,8 @@
  * read them there; other devices copy the slices of other ranks. The update (update.c) calls its columns in the step thread, on all
  * members.
  *
- * The next update overwrites the common block, while a slow rank's device might still copy from it. The next update's norm prevents that:
- * each rank waits for its device before the ranks add their norms (yk__way_norm_exact), and no rank writes before every rank has added.
+ * The next update overwrites the common block, while a slow rank's device might still copy from it. The next update's norm prevents that.
+ * Each rank waits for its device before the ranks add their norms (yk__way_norm_exact), and no rank writes before every rank has added.
  */
 #include "core/run/ways/ways.h"
 

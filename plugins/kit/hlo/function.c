@@ -109,8 +109,8 @@ static void base_written(hlo_lowering *ctx, uint32_t base)
 
 /* ---- Views --------------------------------------------------------------------------------------------------------- */
 
-/* A view of a vector of `total` elements: its dimensions with a stride, largest stride first. Level k is a block of step[k - 1]
- * elements; the view has n[k] pieces of step[k] elements in it, from piece at[k] on. */
+/* A view of a vector of `total` elements: its dimensions with a stride, largest stride first. Level k is a block of step[k - 1] elements.
+ * The view has n[k] pieces of step[k] elements in it, from piece at[k] on. */
 typedef struct view {
     uint32_t levels;
     int64_t total, n[YK_MAX_DIMS], step[YK_MAX_DIMS], at[YK_MAX_DIMS], rest; /* elements before the view in the innermost piece */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the chain after a product that a library computes while it stores the product: a bias, gelu in its tanh form, an addend, or a
- * multiplication by gelu's slope.
+ * Finds the chain after a product that a library computes while it stores the product. A chain is a bias, gelu in its tanh form, an addend,
+ * or a multiplication by gelu's slope.
  *
- * lower_dot.c asks for each dot_map that may go to a library, while a program is made. A chain in another form gets a kernel of its own.
- * If the chain has two results, `again` names a gelu that a further launch computes anew.
+ * lower_dot.c asks for each dot_map that may go to a library, while a program is made, in any thread. A chain in another form gets a kernel
+ * of its own. If the chain has two results, `again` names a gelu that a further launch computes anew.
  */
 #include "plugins/kit/lower/lower_internal.h"
 

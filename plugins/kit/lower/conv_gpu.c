@@ -3,7 +3,7 @@
  * The lowering of convolutions for the GPU shape, in which groups have many work-items. It runs on a GPU, by its tensor cores for 16 bits,
  * and on lanes of a processor's vector. The kernels are kernels/conv_gpu.kc and conv_mma.kc.
  *
- * lower_conv.c asks it for each node while a program is made. A vendor's library has the first choice (conv_library.c).
+ * lower_conv.c asks it for each node while a program is made, in any thread. A vendor's library has the first choice (conv_library.c).
  */
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Convolutions and their gradients by a vendor's library. conv_gpu.c offers each node first to kit_conv_by_library, while a program is
- * made; false if the library does not take it.
+ * made, in any thread; false if the library does not take it.
  *
  * The request has results of the operands' type only, as libraries have fast kernels of 16 bits for no other. A filter's gradient in f32
  * is computed in 16 bits in scratch memory, and a kernel widens it (kernels/widen.kc). That rounds once more than the kit's kernels, whose

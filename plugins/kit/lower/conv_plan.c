@@ -2,8 +2,9 @@
 /*
  * The geometry of a convolution or a gradient of one, as numbers for kernels: the source pixels that meet each tap of the filter.
  *
- * lower_conv.c and conv_gpu.c ask while a program is made. The input's gradient is a plain convolution of the result's gradient by the
- * turned filter. With a stride it has a phase for each remainder of a pixel modulo the stride, as those pixels meet the same taps. Pure.
+ * lower_conv.c and conv_gpu.c ask while a program is made, in any thread. The input's gradient is a plain convolution of the result's
+ * gradient by the turned filter. With a stride it has a phase for each remainder of a pixel modulo the stride, as those pixels meet the
+ * same taps. Pure.
  */
 #include "plugins/kit/lower/conv_plan.h"
 

@@ -4,7 +4,8 @@
  * only if pointers, lines, and the product's sizes along a line are multiples of 16 bytes ("Tensor Core usage" in NVIDIA's documentation).
  * Otherwise the kernels are slower by a factor of 7. So, if that saves more than it costs, each unaligned matrix is copied to scratch
  * memory. The copy has zeros up to the next multiple in lines and in numbers of lines. A result is copied back from there. Added terms are
- * zeros in both operands, so they add nothing.
+ * zeros in both operands, so they add nothing. For each product for a library lower_dot.c asks here, while a program is made, in any
+ * thread.
  *
  * A matrix whose lines are further apart than their length, as core/plan/padding.c makes them, has this padding already and is not copied.
  * Zeros are written into its padding if the padding is summed over. Other padding only makes rows and columns of the result that no node
@@ -207,7 +208,7 @@ static uint64_t copies_bytes(const kit_product *p, int64_t rows, uint64_t bytes[
     return sum;
 }
 
-/* All rows; but the last few where they lie along lines that have room for more, so that the result is not copied for their sake. */
+/* All rows, without the last few if their lines have space for more: so the result is not copied for these. */
 static int64_t most_rows(const kit_product *p)
 {
     stored s[MATRICES];

@@ -2,7 +2,7 @@
 /*
  * A graph as launches: the kernels of its nodes, their grids, arguments and scratch memory. These are the same for every device that
  * computes in groups of work-items, so the kit decides them. A backend supplies three things: it compiles a unit's text (C with a few
- * macros: kernels/dialect.kc), allocates memory, and enqueues the launches in order; each may read the results of any earlier one. The
+ * macros: kernels/dialect.kc), allocates memory, and enqueues the launches in order. A launch may read the results of any earlier one. The
  * backend knows no operation, and the kit knows no driver.
  *
  * A backend keeps one kit_target per device and one kit_program per yk_program (program.h):

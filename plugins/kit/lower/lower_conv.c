@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lowering of convolutions for the CPU shape, in which a work-item is a group by itself (kernels/conv.kc, wino.kc): blocks of rows
- * that fit local memory, and launches.
+ * The lowering of convolutions for the CPU shape, in which a work-item is a group by itself (kernels/conv.kc, wino.kc). It makes blocks of
+ * rows that fit local memory, and launches.
  *
  * lower.c calls this rule for each convolution and gradient while a plugin makes a program, in any thread. Nodes of the GPU shape go on to
  * conv_gpu.c.

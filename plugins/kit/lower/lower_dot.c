@@ -3,7 +3,7 @@
  * The lowering of products, dot and dot_map, a product with an elementwise chain as its epilogue. lower.c calls this rule while a plugin
  * makes a program, in any thread.
  *
- * The CPU shape packs both operands into panels first (gemm.kc), in slabs of bounded size, and then runs the kernel with the epilogue over
+ * The CPU shape packs both operands into panels first (gemm.kc), in slabs of bounded size. Then the kernel with the epilogue runs over
  * them. The GPU shape takes the operands as they are. Kernels with epilogues are part of the program's generated source, so that one
  * compilation makes them all. A product by a vendor's library (kit_target.product) needs no kernel.
  */

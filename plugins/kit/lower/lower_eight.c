@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The lowering of round8, which rounds a value to 8 bits with one scale, and the 8-bit operands of a library's product. lower.c calls the
- * rule and lower_dot.c the rest, while a program is made. Three launches that cannot be joined first make a value's scale, in scratch
- * memory.
+ * rule and lower_dot.c the rest, while a program is made, in any thread. Three launches that cannot be joined first make a value's scale,
+ * in scratch memory.
  */
 #include "plugins/kit/lower/lower_internal.h"
 

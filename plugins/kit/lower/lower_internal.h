@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside the lowering: a program under construction, and a rule for each kind of node. lower.c chooses among the rules of attn.c,
- * chain.c, lower_dot.c, lower_data.c, lower_eight.c, nn.c and lower_conv.c, which know the kernels and build with lower_launch.c.
+ * Inside the lowering: a program under construction, and a rule for each kind of node. lower.c chooses among the rules of attn.c, chain.c,
+ * lower_dot.c, lower_data.c, lower_eight.c, nn.c and lower_conv.c. The rules know the kernels, and build with lower_launch.c.
  */
 #ifndef YOKE_PLUGINS_KIT_LOWER_LOWER_INTERNAL_H
 #define YOKE_PLUGINS_KIT_LOWER_LOWER_INTERNAL_H
@@ -70,9 +70,9 @@ void kit_chain_launch(kit_lowering *ctx, const kit_chain *chain, uint64_t at, ui
 /* ---- behind.c: work that a library does while it stores a product ---- */
 
 /*
- * The result `out` is the product plus a row `bias`, and then either plus `addend`, or gelu (tanh) of the sum, which also goes to
- * `before`. Or it is the product times gelu's slope at `before`, and a separate launch gives `again` gelu of `before`. The members are
- * values; YK_NONE if absent.
+ * The result `out` is the product plus a row `bias`. Then `addend` is added, or `out` is gelu (tanh) of the sum, and `before` gets the sum.
+ * Or it is the product times gelu's slope at `before`, and a separate launch gives `again` gelu of `before`. The members are values;
+ * YK_NONE if absent.
  */
 typedef struct kit_behind {
     uint32_t out, bias, before, addend, again;
@@ -106,7 +106,7 @@ typedef struct kit_parts {
 
 /* Parts of a sum over `rows` rows, `outer` of them in the outermost dimension, that has `groups` groups without a cut. */
 kit_parts kit_parts_of(const kit_target *target, int64_t groups, int64_t outer, int64_t rows);
-/* The launches that make n values of their parts [parts, count] of f32, in scratch memory from `at` on; each value's parts follow the
+/* The launches that make n values of their parts [parts, count] of f32, in scratch memory from `at` on. Each value's parts follow the
  * previous ones at kit_parts_stride(bytes of one value's). most: takes maxima instead of sums. */
 void kit_parts_join(kit_lowering *ctx, const kit_parts *parts, int64_t count, bool most, uint64_t at, uint32_t n, const uint32_t *value);
 uint64_t kit_parts_stride(uint64_t bytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lowering of layer norms with rows in registers (kernels/norms.kc): in CUDA alone, for rows of whole lines of 16 bytes that a few
- * warps hold. nn.c offers each layer norm here first, while a program is made; false leaves it to the general kernel.
+ * The lowering of layer norms with rows in registers (kernels/norms.kc). It is for CUDA alone, and for rows of whole lines of 16 bytes that
+ * a few warps hold. nn.c offers each layer norm here first, while a program is made, in any thread; false leaves it to the general kernel.
  *
  * The cut of the sums over rows depends on the shape alone, so bits do not depend on the card.
  */

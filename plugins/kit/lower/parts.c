@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cuts sums over rows with too few columns to keep a GPU busy. Each part's sums go to scratch memory, and a second launch adds the parts
- * in a fixed order; likewise sums of too few rows of neighbours.
+ * Cuts sums over rows with too few columns to keep a GPU busy. Each part's sums go to scratch memory, and a second launch adds the parts in
+ * a fixed order. Sums of too few rows of neighbours are cut likewise.
  *
- * chain.c, nn.c and norms.c call it while a program is made. The parts depend on the shape alone, so a sum is the same on each card.
+ * chain.c, nn.c and norms.c call it while a program is made, in any thread. The parts depend on the shape alone, so a sum is the same on
+ * each card.
  */
 #include "plugins/kit/lower/lower_internal.h"
 

@@ -3,7 +3,7 @@
  * Adam's steps of neighbouring nodes as one launch: most parameters of a model have some thousand elements, and a launch takes longer than
  * their step. The same pass writes casts of the results (the copies in 16 bits that products read).
  *
- * nn.c calls it at the first step while a program is made, and the lowering skips the nodes that it took.
+ * nn.c calls it at the first step while a program is made, in any thread, and the lowering skips the nodes that it took.
  */
 #include "plugins/kit/lower/lower_internal.h"
 #include "plugins/kit/lower/steps.h"
@@ -122,8 +122,8 @@ static void steps_find(const kit_lowering *ctx, steps *s)
     }
 }
 
-/* The table: the first group of each step, then each step's fields: elements, its copy or -1, and the distances of its operands from the
- * first step's. */
+/* The table has the first group of each step, then each step's fields: elements, its copy or -1, its operands' distances from the first
+ * step's. */
 static void steps_table(kit_lowering *ctx, const steps *s, int64_t block)
 {
     static const uint32_t field[FIELDS - 2] = {GRAD, VALUE, FIRST, SECOND, HYPER, TOP};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The preprocessor of a translation to SPIR-V: conditions, macros with and without arguments, pasting. unit.c expands each text's tokens
- * with it before it reads them.
+ * with it before it reads them; any thread, one per translation.
  *
  * The dialect needs no stringification, no variadic macros and no files, so they are missing here. An #include is in the host's branch,
  * which is not taken.

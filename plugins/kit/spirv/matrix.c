@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes operations on cooperative matrices (SPV_KHR_cooperative_matrix, SPV_KHR_bfloat16): a subgroup's work-items together hold one.
- * expr.c calls it for a kernel's matrix functions, and unit.c asks if a kernel has any.
+ * expr.c calls it for a kernel's matrix functions, and unit.c asks if a kernel has any; any thread, one per translation.
  *
  * A kernel loads them from local memory, adds products to a sum, and stores the sum there. A shader with them has the Vulkan memory model.
  * There each access to shared data is marked (spirv_value.c), and barriers make data available (expr.c).

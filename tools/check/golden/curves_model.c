@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The networks of the golden runs in curves/: a model of models/ if there is one, with the case's additions. curves.c makes one for each
- * case, and frees it.
+ * case, and frees it, in the main thread.
  */
 #include <stdio.h>
 #include <stdlib.h>

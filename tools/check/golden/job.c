@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Checks job.json of a golden training run, and the settings of an optimizer's case. curves.c and golden_optim.c ask before they run a
- * case. The runner must read every key, or the key only describes the data; and it must know every value. Any other key or value makes the
- * case unsupported, by name.
+ * case, in the main thread. The runner must read every key, or the key only describes the data; and it must know every value. Any other key
+ * or value makes the case unsupported, by name.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Builds the operations of the golden cases in layers/index.json, through the public interface. golden_layers.c calls it for each case. A
- * new layer gets a row here.
+ * Builds the operations of the golden cases in layers/index.json, through the public interface. golden_layers.c calls it for each case, in
+ * the main thread. A new layer gets a row here.
  */
 #include <math.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Runs the cases of the golden folder loader/, tables of Accelerate's loaders, on the ranks of this run. A sampler gives each rank its row
- * numbers, which are compared with the table; yk_gather_for_metrics joins them, and the joined rows are compared too. Every rank makes the
- * same collective calls, also after a difference.
+ * numbers, which are compared with the table; yk_gather_for_metrics joins them, and the joined rows are compared too. golden_loader.c calls
+ * it in the main thread of every rank; all ranks make the same collective calls, also after a difference.
  */
 #include "tools/check/golden/loader_ranks.h"
 
