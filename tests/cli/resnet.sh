@@ -46,6 +46,6 @@ refused() { # refused WORDS CONFIG
 
 ok "three steps as PyTorch's" as_pytorch
 ok "torchvision's names and shapes" names
-ok "too many blocks" refused "must give 1 to 64 blocks" blocks_per_stage=40
-ok "a width that is no multiple of four" refused "must be multiples of 4" widths=30+60
+ok "too many blocks" refused "expected widths and blocks_per_stage of 1 to 64 blocks" blocks_per_stage=40
+ok "a width that is no multiple of four" refused "expected widths in multiples of 4" widths=30+60
 plan
