@@ -111,7 +111,8 @@ static bool build_encoder(yk_model *m, bert *net, const yk_data *data)
     model_put_int(m, "type_vocab_size", types);
     if (!yk_ok(m->job) || net->n_layers < 1 || net->n_layers > 1000 || net->n_heads < 1 ||
         net->hidden_size % net->n_heads) {
-        yk_fail(m->job, YK_E_ARG, "bert: num_hidden_layers must be 1 to 1000 and hidden_size a multiple of num_attention_heads");
+        yk_fail(m->job, YK_E_ARG, "bert: expected num_hidden_layers of 1 to 1000 and a hidden_size that num_attention_heads divides: "
+                "change these keys");
         return false;
     }
     net->layer = calloc((size_t)net->n_layers, sizeof *net->layer);

@@ -99,7 +99,7 @@ static void gpt2_build(yk_model *m, void *object, const yk_data *data)
     gpt2 *net = object;
     read_settings(m, net, data);
     if (!yk_ok(m->job) || net->n_layers < 1 || net->n_layers > 1000 || net->n_heads < 1 || net->n_embd % net->n_heads) {
-        yk_fail(m->job, YK_E_ARG, "gpt2: n_layer must be 1 to 1000 and n_embd a multiple of n_head");
+        yk_fail(m->job, YK_E_ARG, "gpt2: expected n_layer of 1 to 1000 and an n_embd that n_head divides: change these keys");
         return;
     }
     net->block = calloc((size_t)net->n_layers, sizeof *net->block);

@@ -258,7 +258,7 @@ model_activation *model_activation_of(yk_model *m, const char *key, const char *
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if (!strcmp(table[i].name, name))
             return table[i].f;
-    model_fail(m->job, YK_E_ARG, "%s=\"%.100s\": there is no such activation; there are relu, gelu, gelu_new, silu, tanh, sigmoid", key,
+    model_fail(m->job, YK_E_ARG, "%s: expected relu, gelu, gelu_new, silu, tanh or sigmoid, got \"%.100s\": choose one of these", key,
                name);
     return yk_relu;
 }

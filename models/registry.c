@@ -215,7 +215,8 @@ static void unknown_type(yk_job *job, const char *path, yk_settings *s)
         model_fail(job, YK_E_ARG, "%s: model_type \"resnet\" without yoke_model is a ResNet of transformers, whose layers and names "
                    "Yoke has not; yk_model_load takes torchvision's into resnet50", path);
     else
-        model_fail(job, YK_E_ARG, "%s: model_type \"%s\" is not one of mlp, yoke-resnet, gpt2, bert", path, type);
+        model_fail(job, YK_E_ARG, "%s: expected model_type mlp, yoke-resnet, gpt2 or bert, got \"%s\": convert the "
+                   "folder to one of these", path, type);
 }
 
 /* True if the configuration and the data (with names) name any class differently. */

@@ -147,10 +147,11 @@ static bool check_shape(const yk_model *m, const resnet_shape *shape)
         blocks += shape->blocks[s];
     }
     if (!any || blocks > MAX_BLOCKS)
-        model_fail(m->job, YK_E_ARG, "resnet: widths and blocks_per_stage must give 1 to %d blocks in 1 to %d stages", MAX_BLOCKS,
-                   MAX_STAGES);
+        model_fail(m->job, YK_E_ARG, "resnet: expected widths and blocks_per_stage of 1 to %d blocks in 1 to %d stages: "
+                   "change these keys", MAX_BLOCKS, MAX_STAGES);
     else if (!narrows)
-        model_fail(m->job, YK_E_ARG, "resnet: widths of blocks with three convolutions must be multiples of %d", NARROW);
+        model_fail(m->job, YK_E_ARG, "resnet: expected widths in multiples of %d for blocks of three convolutions: "
+                   "change widths", NARROW);
     return any && blocks <= MAX_BLOCKS && narrows;
 }
 

@@ -391,7 +391,7 @@ static yk_status copy_check(const yk_queue *q, const yk_copy *c)
     if (!end_fits(c->src, c->src_offset, c->bytes) || !end_fits(c->dst, c->dst_offset, c->bytes))
         return YK_E_ARG;
     if (!c->src && !c->dst) {
-        cuda_host->fail(CUDA_WHO, "a copy from host memory to host memory; one end has to be a buffer");
+        cuda_host->fail(CUDA_WHO, "a copy: expected a buffer at one end, got host memory at both: use memcpy");
         return YK_E_ARG;
     }
     if ((c->src && c->src->dev->context == own) || (c->dst && c->dst->dev->context == own))

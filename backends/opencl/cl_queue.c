@@ -295,7 +295,7 @@ static yk_status copy_check(const yk_queue *q, const yk_copy *c)
     if (!end_inside(c->src, c->src_offset, c->bytes) || !end_inside(c->dst, c->dst_offset, c->bytes))
         return YK_E_ARG;
     if (!c->src && !c->dst) {
-        ocl_host->fail(OCL_WHO, "a copy from host memory to host memory; one end has to be a buffer");
+        ocl_host->fail(OCL_WHO, "a copy: expected a buffer at one end, got host memory at both: use memcpy");
         return YK_E_ARG;
     }
     if ((c->src && c->src->dev->ctx != q->dev->ctx) || (c->dst && c->dst->dev->ctx != q->dev->ctx)) {

@@ -32,11 +32,12 @@ static yk_status spec_split(yk__spec *spec, yk_error *err)
         if (!eq || eq == p || (strchr(p, ',') && strchr(p, ',') < eq))
             return yk__fail(err, YK_E_ARG, "data '%s:%.100s': '%.60s': expected key=value", spec->kind, spec->path, p);
         if (spec->count == YK__SPEC_KEYS)
-            return yk__fail(err, YK_E_ARG, "data '%s:%.100s': more than %d keys", spec->kind, spec->path,
+            return yk__fail(err, YK_E_ARG, "data '%s:%.100s': expected at most %d keys, got more: remove some", spec->kind, spec->path,
                             YK__SPEC_KEYS);
         *eq = 0;
         if (yk__spec_get(spec, p))
-            return yk__fail(err, YK_E_ARG, "data '%s:%.100s': key '%.60s' is given twice", spec->kind, spec->path, p);
+            return yk__fail(err, YK_E_ARG, "data '%s:%.100s': key '%.60s': expected it once, got it twice: remove one", spec->kind,
+                            spec->path, p);
         spec->key[spec->count] = p;
         spec->value[spec->count++] = eq + 1;
         p = eq + 1;

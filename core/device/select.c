@@ -157,8 +157,8 @@ static yk_status placement_add(selection *s, const char *plugin, uint32_t device
     p->by_cores = by_cores;
     p->forced = forced;
     if ((size_t)snprintf(p->cores, sizeof p->cores, "%s", cores ? cores : "") >= sizeof p->cores)
-        return yk__fail(err, YK_E_ARG, "%s: the list of cores is too long (%zu characters at most)", plugin,
-                        sizeof p->cores - 1);
+        return yk__fail(err, YK_E_ARG, "%s: expected a list of cores of at most %zu characters, got %zu: join cores to ranges, "
+                        "\"0-7\"", plugin, sizeof p->cores - 1, strlen(cores));
     s->cpu[s->n++] = cpu;
     return YK_OK;
 }
@@ -193,7 +193,8 @@ static yk_status add_cores(selection *s, const device_spec *spec, yk_error *err)
     if (*spec->cores && *spec->list)
         return yk__fail(err, YK_E_ARG, "device spec \"%s\" names cores twice; write %s:%s", spec->text, spec->plugin, spec->cores);
     if (*list && spec->parts)
-        return yk__fail(err, YK_E_ARG, "device spec \"%s\": either a list of cores or a number of parts", spec->text);
+        return yk__fail(err, YK_E_ARG, "device spec \"%s\": expected a list of cores or a number of parts, got both: write "
+                        "one of them", spec->text);
     if (*list && strcmp(list, "*"))
         return check_cores(s, spec, list, 1, err) ? err->status : placement_add(s, spec->plugin, 0, list, true, true, spec->forced, err);
     for (uint32_t i = 0; i < parts && !err->status; i++) {

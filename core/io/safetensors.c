@@ -247,8 +247,8 @@ static yk_status read_tensor(const struct part *part, yk__safetensor *tensor, co
         return tensor_fail(part, key, "expected the keys dtype, shape and data_offsets", err);
     k = json_is_string(dtype) ? find_type(json_string_value(dtype)) : -1;
     if (k < 0)
-        return yk__fail(err, YK_E_FORMAT, "%s: tensor '%.100s': dtype '%.20s' is none of the format", part->path, key,
-                        json_is_string(dtype) ? json_string_value(dtype) : yk__json_type(dtype));
+        return yk__fail(err, YK_E_FORMAT, "%s: tensor '%.100s': expected a dtype of the format (F32, BF16, ..), got '%.20s'", part->path,
+                        key, json_is_string(dtype) ? json_string_value(dtype) : yk__json_type(dtype));
     tensor->dtype_name = types[k].name;
     tensor->dtype = types[k].dtype;
     tensor->unit = types[k].unit;

@@ -77,7 +77,7 @@ static char *walk_string(json_walk *w)
     w->at++;
     if (!yk__json_parse(w->name, begin, (size_t)(w->at - begin), YK__JSON_ANY, &value, w->err)) {
         if (strlen(json_string_value(value)) != json_string_length(value))
-            yk__fail(w->err, YK_E_FORMAT, "%s, line %u: a NUL in a string", w->name, w->line);
+            yk__fail(w->err, YK_E_FORMAT, "%s, line %u: expected text in a string, got a NUL: remove it", w->name, w->line);
         else if (!(copy = yk__strdup(json_string_value(value))))
             yk__fail_mem(w->err, json_string_length(value), "a string of settings");
     }
@@ -94,7 +94,7 @@ static char *walk_key(json_walk *w, uint32_t *line)
     *line = w->line;
     key = walk_string(w);
     if (key && !*key) {
-        yk__fail(w->err, YK_E_FORMAT, "%s, line %u: a key is empty", w->name, *line);
+        yk__fail(w->err, YK_E_FORMAT, "%s, line %u: expected a key, got an empty one: name it", w->name, *line);
         yk__free(key);
         key = NULL;
     }
@@ -128,7 +128,8 @@ static yk__tree *walk_nested(json_walk *w, uint32_t line, const char *key)
     const bool list = *w->at++ == '[';
     yk__tree *node = NULL;
     if (++w->depth > YK__TREE_DEPTH)
-        yk__fail(w->err, YK_E_FORMAT, "%s, line %u: more than %d levels of maps and lists", w->name, w->line, YK__TREE_DEPTH);
+        yk__fail(w->err, YK_E_FORMAT, "%s, line %u: expected at most %d levels of maps and lists, got more: nest them less", w->name,
+                 w->line, YK__TREE_DEPTH);
     else
         node = yk__tree_new(list ? YK__TREE_LIST : YK__TREE_MAP, line, key, NULL, w->err);
     if (node)

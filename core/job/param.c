@@ -197,7 +197,8 @@ yk__job_param *yk__param_of(yk_job *job, const char *name, yk_t x)
     if (!yk_ok(job))
         return NULL;
     if ((uint16_t)(x.id >> 32) != 0 || (uint32_t)x.id >= job->n_param) {
-        yk__job_failf(job, YK_E_ARG, "%s: that is no parameter or state", name);
+        yk__job_failf(job, YK_E_ARG, "%s: expected a parameter or state of this job, got another handle: "
+                      "pass one of yk_param or yk_state", name);
         return NULL;
     }
     return &job->param[(uint32_t)x.id];

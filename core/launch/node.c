@@ -85,7 +85,7 @@ static yk_status secret_take(part *own, const char *value, yk_error *err)
         return yk__fail(err, YK_E_FORMAT, "the launcher's secret has %zu digits", strlen(value));
     for (size_t i = 0; i < sizeof own->secret; i++)
         if (!yk__number_byte(value + 2 * i, &own->secret[i]))
-            return yk__fail(err, YK_E_FORMAT, "the launcher's secret is no number");
+            return yk__fail(err, YK_E_FORMAT, "the launcher's secret: expected hexadecimal digits, got another character");
     own->has_secret = true;
     return YK_OK;
 }

@@ -308,7 +308,7 @@ static yk_status word_encode(yk__encoder *enc, const uint8_t *s, size_t n, yk__i
         if (enc->tokenizer->byte_id[s[i]] < 0)
             return yk__fail(err, YK_E_FORMAT, "byte 0x%02x of the text has no id in the vocabulary", s[i]);
     if (n > INT32_MAX)
-        return yk__fail(err, YK_E_ARG, "a word of %zu bytes is too long", n);
+        return yk__fail(err, YK_E_ARG, "expected words of at most %d bytes, got %zu: split the text", INT32_MAX, n);
     if (n <= CACHE_BYTES ? short_word(enc, s, n, out) : merge_long(enc, s, n, out))
         return yk__fail_mem(err, n, "token ids");
     return YK_OK;

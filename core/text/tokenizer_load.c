@@ -67,7 +67,8 @@ yk_status yk__tok_model_ready(struct tok_source *src, yk_error *err)
         return st == YK_E_FORMAT ? yk__fail_in(err, "%s", src->path) : st;
     }
     if (tok->unk < 0)
-        return yk__fail(err, YK_E_FORMAT, "%s: the unknown token is not in the vocabulary", src->path);
+        return yk__fail(err, YK_E_FORMAT, "%s: expected the unknown token in the vocabulary, got none: add it ([UNK], say) to "
+                        "the folder's files", src->path);
     return yk__tok_wordpiece_ready(tok, src->prefix, err);
 }
 

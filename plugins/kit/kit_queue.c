@@ -379,7 +379,7 @@ yk_status kit_queue_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
     if (s)
         return s;
     if (!c->src && !c->dst)
-        return queue_refuse(q, YK_E_ARG, "a copy from host memory to host memory; one end has to be a buffer");
+        return queue_refuse(q, YK_E_ARG, "a copy: expected a buffer at one end, got host memory at both: use memcpy");
     if (!end_fits(q, c->src, c->src_offset, c->bytes) || !end_fits(q, c->dst, c->dst_offset, c->bytes))
         return YK_E_ARG;
     if (q->ops->admit && (s = q->ops->admit(q->dev, NULL, c)))

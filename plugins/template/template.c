@@ -357,7 +357,7 @@ static yk_status queue_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
     if (s)
         return s;
     if (!c->src && !c->dst) {
-        host->fail(WHO, "a copy from host memory to host memory; one end has to be a buffer");
+        host->fail(WHO, "a copy: expected a buffer at one end, got host memory at both: use memcpy");
         return YK_E_ARG;
     }
     const void *src = copy_end(c->src, c->src_host, c->src_offset, c->bytes);

@@ -114,7 +114,7 @@ ok "transformers' names for GPT-2's keys" same_loss '{"n_layer": null, "num_hidd
 ok "gelu_fast is gelu_new" same_loss '{"activation_function": "gelu_fast"}'
 
 # A value of another type was read as if the key were absent.
-ok "an object is no activation" key_says 2 'activation_function="(an object or a list)": there is no such activation' fake-gpt2 \
+ok "an object is no activation" key_says 2 'got "(an object or a list)": choose one of these' fake-gpt2 \
     '{"activation_function": {"a": 1}}'
 ok "a list is no number" key_says 2 'setting n_head: expected a whole number from 0 to 2147483647, found an array' fake-gpt2 \
     '{"n_head": [1]}'

@@ -74,11 +74,11 @@ one_image_read() { # with the statistics that training kept
 
 ok "three steps as PyTorch's" as_pytorch
 ok "torchvision's names and shapes" names
-ok "too many blocks" refused "must give 1 to 64 blocks" blocks_per_stage=40
-ok "a width that is no multiple of four" refused "must be multiples of 4" widths=30+60
 if [ -e "$data/fashion-mnist" ]; then
     ok "one value for each channel, refused in training" one_image
     ok "one image on each of two ranks trains" one_image_each
     ok "one image is evaluated" one_image_read
 fi
+ok "too many blocks" refused "expected widths and blocks_per_stage of 1 to 64 blocks" blocks_per_stage=40
+ok "a width that is no multiple of four" refused "expected widths in multiples of 4" widths=30+60
 plan

@@ -342,7 +342,7 @@ static char *copy_end(const yk_buffer *b, const void *host, uint64_t offset, uin
 static yk_status copy_bind(job *j, const yk_copy *c)
 {
     if (!c->src && !c->dst) {
-        cpu_host->fail("cpu", "a copy from host memory to host memory; one end has to be a buffer");
+        cpu_host->fail("cpu", "a copy: expected a buffer at one end, got host memory at both: use memcpy");
         return YK_E_ARG;
     }
     j->src = copy_end(c->src, c->src_host, c->src_offset, c->bytes);

@@ -99,7 +99,7 @@ static yk_status text_put(int fd, const char *name, const char *text, yk_error *
     for (; *text && n < LINE - 4; text++)
         n += snprintf(request + n, sizeof request - (size_t)n, "%02x", (uint8_t)*text);
     if (*text)
-        return yk__fail(err, YK_E_INTERNAL, "a text for the launcher's store is too long");
+        return yk__fail(err, YK_E_INTERNAL, "the launcher's store: expected a request of at most %d bytes, got a longer one", LINE);
     snprintf(request + n, sizeof request - (size_t)n, "\n");
     return pmi_ask(fd, request, "put_result rc=0", answer, err);
 }

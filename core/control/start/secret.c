@@ -26,7 +26,7 @@ static yk_status check_file(const char *path, int fd, yk_error *err)
     if (fstat(fd, &st))
         return yk__fail(err, YK_E_IO, "%s: %s", path, strerror(errno));
     if (!S_ISREG(st.st_mode))
-        return yk__fail(err, YK_E_ARG, "%s: the job's secret is to be a plain file", path);
+        return yk__fail(err, YK_E_ARG, "%s: expected a plain file with the job's secret, got another kind: name a plain file", path);
     if (st.st_uid != geteuid() && st.st_uid != 0)
         return yk__fail(err, YK_E_ARG, "%s: the job's secret belongs to user %u: expected %u", path, (unsigned)st.st_uid,
                         (unsigned)geteuid());

@@ -147,7 +147,8 @@ static yk_status check_config(yk_job *job, yk_error *err)
     if (c->precision != YK_F32 && c->precision != YK_BF16 && c->precision != YK_F16 && c->precision != YK_F8E4M3)
         return yk__fail(err, YK_E_ARG, "precision %s: expected f32, bf16, f16 or f8e4m3 (fp8)", yk__dtype_name(c->precision));
     if (c->average > YK_AVERAGE_ROWS || c->scale.rule > YK_SCALE_MEGATRON)
-        return yk__fail(err, YK_E_ARG, "yk_config: an enumerator is out of range");
+        return yk__fail(err, YK_E_ARG, "yk_config: expected average up to %d and scale.rule up to %d, got %d and %d: use yoke.h's names",
+                        (int)YK_AVERAGE_ROWS, (int)YK_SCALE_MEGATRON, (int)c->average, (int)c->scale.rule);
     if (c->shard && yk__stage_read(c->shard, "yk_config.shard", &stage, err))
         return err->status;
     if (check_slices(job, err) || check_scale(&c->scale, err))

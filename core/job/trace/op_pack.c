@@ -67,7 +67,8 @@ static bool check_keep(yk_job *job, const char *name, const yk_value *v)
     if (v->dims != 2)
         yk__job_failf(job, YK_E_ARG, "%s: which tokens count is [rows, tokens], got %s", name, yk__value_shape_text(v, text, sizeof text));
     else if (yk__value_count(v) > INT32_MAX)
-        yk__job_failf(job, YK_E_ARG, "%s: %lld tokens are too many", name, (long long)yk__value_count(v));
+        yk__job_failf(job, YK_E_ARG, "%s: expected at most %d tokens, got %lld: take fewer rows", name, INT32_MAX,
+                      (long long)yk__value_count(v));
     return yk_ok(job);
 }
 
