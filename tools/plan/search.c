@@ -514,8 +514,8 @@ static bool places_plan(search *s, const char *offload, uint64_t batch, uint64_t
 {
     const uint32_t n = s->n;
     candidates_make(s, offload, batch, micros);
-    fprintf(stderr, "yoke %s: plans the memory of %u candidates%s%s\n", s->cli->command->name, s->n - n, offload ? " with --offload " : "",
-            offload ? offload : "");
+    fprintf(stderr, "yoke %s: plans the memory of %u candidate%s%s%s\n", s->cli->command->name, s->n - n, s->n - n == 1 ? "" : "s",
+            offload ? " with --offload " : "", offload ? offload : "");
     return candidates_plan(s, n, err);
 }
 
