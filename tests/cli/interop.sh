@@ -206,7 +206,8 @@ ok "GPT-2: scores that are not scaled" refused gpt2 'scale_attn_weights=true onl
 ok "GPT-2: scores that are scaled by the layer" refused gpt2 'scale_attn_by_inverse_layer_idx=false only' \
     'c["scale_attn_by_inverse_layer_idx"] = True'
 ok "GPT-2: cross attention" refused gpt2 'add_cross_attention=false only' 'c["add_cross_attention"] = True'
-ok "GPT-2: an activation" refused gpt2 'activation_function="quick_gelu"' 'c["activation_function"] = "quick_gelu"'
+ok "GPT-2: an activation" refused gpt2 \
+    'activation_function: expected relu, gelu, gelu_new, silu, tanh or sigmoid, got "quick_gelu"' 'c["activation_function"] = "quick_gelu"'
 ok "GPT-2: scores in f32 are the same mathematics" alike gpt2 'c["reorder_and_upcast_attn"] = True'
 ok "BERT: an untied head" refused mlm 'tie_word_embeddings=true only' 'c["tie_word_embeddings"] = False'
 ok "BERT: a classifier has no tied head" alike classes 'c["tie_word_embeddings"] = False'
