@@ -16,7 +16,8 @@ base = {"train": f"--model mlp --model-config hidden=8 --data idx:{out}/images -
 own = {  # options in which ranks may differ: a pair of values that trains, or None for a file of settings, which turns into options
     "devices": None, "memory-limit": ("2G", "3G"), "allow-substitute": ("", None), "output-dir": (f"{out}/m", f"{out}/./m"),
     "log": (f"{out}/log", None), "logging-dir": (f"{out}/a", None), "run-name": ("a", "b"), "json": ("", None),
-    "output": (f"{out}/said1", f"{out}/said2"), "config-file": None, "dry-run": None, "plan": None, "device-file": None, "threads": None,
+    "output": (f"{out}/said1", f"{out}/said2"), "config-file": None, "dry-run": None, "plan": None, "measure-seconds": None,
+    "device-file": None, "threads": None,
     "deepspeed": None, "fsdp-config": None, "parallelism-config": None, "accelerator-config": None,
     "data": (f"idx:{out}/images", f"idx:{out}/./images"), "from": None if command == "train" else (f"{out}/model", f"{out}/./model"),
     "tokenizer": None, "eval-rows": None, "resume-from-checkpoint": None, "save-init": None}
