@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens cuBLASLt, once for all devices. product.c opens it for a device's first matrix product. cudnn.c may open it before, for the
- * cuBLASLt that cuDNN needs. Any thread may ask first; cuda_once lets one open it, and the other threads wait for that.
+ * Opens cuBLASLt, once for all devices. product.c opens it for a device's first matrix product. cudnn.c may open it earlier,
+ * because cuDNN itself needs cuBLASLt. Any thread may ask first; cuda_once lets one open it, and the other threads wait for that.
  *
  * Without cuBLASLt the plugin's own kernels (plugins/kit) compute products, and a log line says so. YOKE_CUDA_CUBLASLT names another
  * library than the names below; 0 opens none. Log levels: 1 is a warning, 2 information.

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The parts of a cuDNN graph: makes its descriptors, and chooses one of its engines. flash.c (attention) and cudnn_conv.c (convolutions)
- * build their graphs with it, and dnn.c takes the plan, while a program is made, in any thread. A failed call gives the status and cuDNN's
- * words.
+ * build their graphs with it. dnn.c then asks for the plan under the device's lock, while a program is made, in any thread.
+ *
+ * g->rc keeps the first failure, and later calls then do nothing; cuda_dnn_plan_new clears it for each engine. dnn.c logs cuDNN's words.
  */
 #include "backends/cuda/dnn_graph.h"
 
@@ -66,7 +67,9 @@ void *cuda_dnn_tensor(cuda_dnn_graph *g, cudnnDataType_t type, const cuda_shape 
 void cuda_dnn_operation(cuda_dnn_graph *g, void *d)
 {
     cuda_dnn_end(g, d);
-    if (!g->rc && g->n_op < CUDA_DNN_OPS)
+    if (!g->rc && g->n_op == CUDA_DNN_OPS)
+        g->rc = CUDNN_STATUS_INTERNAL_ERROR; /* the plugin builds no graph with so many */
+    if (!g->rc)
         g->op[g->n_op++] = d;
 }
 
@@ -95,7 +98,7 @@ static bool notes_allow(const cuda_cudnn *dnn, void *engine, uint32_t refused)
     return true;
 }
 
-/* A call that fails here costs an engine, not the plan. */
+/* A call that fails here excludes one engine; g->rc stays clear, so another engine may make the plan. */
 static bool engine_allowed(const cuda_cudnn *dnn, void *config, uint32_t refused)
 {
     void *engine = NULL;
@@ -110,7 +113,7 @@ static bool engine_allowed(const cuda_cudnn *dnn, void *config, uint32_t refused
     return allowed;
 }
 
-/* NULL: not by this engine. */
+/* NULL if this engine cannot make a plan. */
 static void *plan_of(cuda_dnn_graph *g, cudnnHandle_t handle, void *config, int64_t most, int64_t *workspace)
 {
     int64_t got = 0;
@@ -126,7 +129,7 @@ static void *plan_of(cuda_dnn_graph *g, cudnnHandle_t handle, void *config, int6
     return g->rc ? NULL : d;
 }
 
-/* The engines that cuDNN thinks good, the best first; how many. */
+/* Fills config with cuDNN's proposals, the best first, and returns their number. */
 static int64_t engines_list(cuda_dnn_graph *g, cudnnHandle_t handle, int64_t most, void *config[CUDA_DNN_ENGINES])
 {
     void *graph = cuda_dnn_new(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);

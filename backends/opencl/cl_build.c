@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Builds the code of units, sets of kernels that are compiled together, for the kit (plugins/kit/units.h). It takes the source, or the
- * driver's own binaries, which the kit keeps for other processes. The kit calls it under its lock while a program is made, in any thread.
+ * driver's own binaries, which the kit keeps for other processes. The kit builds under its lock while a program is made, in any thread;
+ * kit_units_release calls program_release when the device closes, without the lock.
  *
- * During a build the program's signal handlers are saved, and the user gets a line if it takes long.
+ * A guard restores the user's signal handlers after the driver has compiled, and logs a line for a long build.
  */
 #include "backends/opencl/ocl.h"
 
@@ -50,7 +51,7 @@ static void *program_load(yk_device *dev, const void *image, size_t bytes)
     return program;
 }
 
-/* Reads the driver's binary; none if the driver has none, or memory is short. */
+/* Copies the driver's binary into *image, which stays empty if there is none or memory is short. */
 static void binary_get(cl_program program, kit_image *image)
 {
     size_t bytes = 0;
@@ -84,7 +85,7 @@ static yk_status source_build(yk_device *dev, const char *macros, const char *co
     const char *text[KIT_PARTS];
     char options[KIT_MACROS + 8];
     memcpy(text, part, sizeof text);
-    snprintf(options, sizeof options, "-w %s", macros); /* else PoCL prints the number of warnings to the terminal */
+    snprintf(options, sizeof options, "-w %s", macros); /* without -w PoCL prints the number of warnings to the terminal */
     cl_program program = clCreateProgramWithSource(dev->ctx, KIT_PARTS, text, NULL, &rc);
     if (rc != CL_SUCCESS)
         return ocl_error(rc, "clCreateProgramWithSource");

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shows a rank of another host in this host's control object, as if it were local. Makes frames from the changes of a slot, and writes
- * frames into the slot on another host. agent.c calls it, in the agent's thread.
+ * Shows a rank of another host in this host's control object, as if it were local. It makes frames from changes of a local rank's slot,
+ * and writes the frames of another host's rank into that rank's slot here. It also makes a frame of the job's end, and records the end
+ * that another host sent. agent.c calls it, in the agent's thread.
  *
- * On each host a slot has one writer: the rank itself, or the agent that mirrors it. Readers look at the count first, then at the blob. So
- * a writer stores the blob before its count, and for the same reason the name before the state.
+ * On each host a slot has one writer: the rank itself, or the agent that mirrors it. Readers look at the count first, then at the blob.
+ * So a writer stores the blob before its count, and for the same reason the name before the state.
  */
 #include "core/control/mirror.h"
 

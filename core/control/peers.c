@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tells a joined rank the facts of itself and of other ranks. core/group and core/coll call it in the step thread. The progress thread, the
- * transport's threads and exit handlers call parts of it, so shared words are atomic.
+ * Gives a joined rank facts of itself and of other ranks, and writes its own words in its slot: its exit code, and the count of its
+ * calls. It also ends the job for a rank that has left.
+ *
+ * core/group, core/coll and info.c call it in the step thread. The progress thread, the transport's threads and exit handlers call parts
+ * of it, and other processes read the slots, so shared words are atomic.
  */
 #include "core/control/control_internal.h"
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Appends a node to a graph in its general form: operands in strides that the op accepts, outputs with inferred shapes, and the graph's
- * running hash. The trace (core/job/trace), the bodies (body*.c), build.c, core/grad, core/run, core/device and yoke-cts call yk__apply,
- * which infers, in the caller's thread. Passes that have their outputs already call yk__node_new, and fusion yk__body_new. The hash names a
- * trace in core/run/cache.c.
+ * Appends a node to a graph: copies operands whose strides the op rejects, infers output shapes, and updates the graph's running hash,
+ * which names a trace in core/run/cache.c. It works in the caller's thread.
+ *
+ * The trace (core/job/trace, core/plan/trace.c), the bodies (body*.c), build.c and core/grad call yk__apply, which infers. Passes,
+ * core/device, core/run/values and yoke-cts know the outputs and call yk__node_new; fusion calls yk__body_new. After a graph's first
+ * error yk__apply appends nothing and returns 0.
  */
 #include "core/graph/graph_internal.h"
 

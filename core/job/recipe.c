@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tables of recipes. A recipe says how a value of a step was made: the call, its operands and settings, and a hash of these (recipe.h).
+ * The tables of recipes. A recipe records the call, operands and settings that made a value of a step; its sign is their hash (recipe.h).
+ * A job of one rank makes none. A value assigned after the comparison enters the next step's sign (late).
  *
- * handle.c and the operations fill the tables while a step is traced, in the step thread. agree.c compares the hashes over the ranks, and
- * agree_graph.c finds the first call that differs.
+ * handle.c begins recipes, core/job/trace ends them while a step is traced, and step.c clears the tables, all in the step thread. agree.c
+ * compares the signs over the ranks, and agree_graph.c finds the first call that differs.
  */
 #include "core/job/recipe.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * YOKE_DUMP=DIR: writes a new plan as text and as a drawing (plan-N.txt, plan-N.dot), and its instructions (list-N.txt). passes.c and
- * core/run/prog.c call it while a program is made, in the step thread. Without the variable it writes nothing; prog.c asks yk__plan_dumps
- * before yk__plan_dump_list, which needs the folder.
+ * core/run/prog.c call it while a program is made, in the step thread. Without the variable it writes nothing. yk__plan_dump_list
+ * needs the folder's name, so prog.c calls it only if yk__plan_dumps returns true.
  *
  * The graph after each pass goes to a text file (pass-N-07-empty.txt), so that two passes can be compared. N is the plan's number in the
  * lines of YOKE_LOG=debug. It counts the plans of one process, so ranks need a folder each. A plan that passes.c gives up for the arena's

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The planner's pass for gradients of look-ups, rows gathered from a table. The gradient of a look-up is a sum of rows. The trace may have
- * the inverse of the row numbers (yk__graph_mark_inverse), and each row be looked up at most once. Then the gradient is a look-up too:
- * nothing to clear and nothing to add. passes.c runs it once for each plan, in the step thread.
+ * The planner's pass for gradients of look-ups, rows gathered from a table. Such a gradient is a sum of rows. op_pack.c marks a pair of
+ * inputs by yk__graph_mark_inverse: row numbers, each looked up at most once, and their inverse, which has -1 for a row that is not
+ * looked up.
+ *
+ * The gradient is then a look-up by the inverse, which clears nothing and adds nothing: it gives zeros for -1 (plugin.h, gather).
+ * passes.c runs the pass once for each plan, in the step thread.
  */
 #include "core/plan/plan_internal.h"
 

@@ -119,7 +119,7 @@ static yk_status far_start(yk__exec *exec, yk__lane_buffer *lane, const yk__buck
 {
     if (yk__queue_wraps(exec->queue) ? yk__queue_idle(exec->queue, err) : yk__queue_wait(exec->queue, lane->point, err))
         return err->status;
-    yk__coll_pull_drop(&lane->pulling); /* a run that failed has left it */
+    yk__exchange_pull_drop(&lane->pulling); /* a run that failed has left it */
     lane->begun_ns = yk__clock_ns();
     return yk__far_begin(exec->params, b, (yk__range){0, b->layout.n}, lane->host, &lane->pulling, err);
 }

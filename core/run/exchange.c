@@ -2,8 +2,9 @@
 /*
  * The engine's exchanges with other ranks: requests on the world and on the members. The step thread of core/run calls all of them.
  *
- * Members alone call the functions under "By members". All ranks call the functions under "For all" and "By all ranks", in one
- * order. An excluded rank calls yk__exchange_read alone, and any rank calls yk__exchange_fill alone.
+ * Members alone call the functions under "By members". All ranks call the functions under "For all" and "By all ranks", the allocations,
+ * yk__exchange_withdraw and yk__exchange_publish, in one order. An excluded rank calls yk__exchange_read alone; any rank calls
+ * yk__exchange_fill, the pulls of far slices and the two notes on roles (yk__exchange_excludes, yk__exchange_note_members) alone.
  */
 #include "core/run/exchange.h"
 
@@ -122,7 +123,7 @@ const volatile int *yk__exchange_cancel(const yk__exchange *exchange)
 
 /* ---- Blocks ---- */
 
-/* The block of a rank that is alone, with zeros. */
+/* Gives a rank that is alone a block in its own memory, filled with zeros. */
 static yk_status alloc_own(const yk__exchange *exchange, uint64_t n, yk__coll_buffer *block, yk_error *err)
 {
     if (exchange->plans_only)
@@ -290,7 +291,7 @@ void yk__exchange_updating(yk__exchange *exchange, bool on)
 
 /* ---- By members ---- */
 
-/* In common memory the step thread adds the sums up itself, so sums in progress elsewhere do not help it. */
+/* In common memory the step thread itself adds gradients up, so a second request in flight would not make it faster. */
 uint32_t yk__exchange_depth(const yk__exchange *exchange)
 {
     return exchange->medium == YK__MEMORY ? 1 : YK__COLL_REQUESTS / 2;
@@ -343,7 +344,7 @@ void yk__exchange_drop(yk__request **r)
     *r = NULL;
 }
 
-/* The part of the vector from column `from` on that goes in one request: of the one row, or of the three rows of moments. */
+/* The columns from `from` on that fit in one request (YK__COLL_SMALL bytes), of one row or of three rows of moments. */
 static yk__coll_desc columns_desc(float *v, uint64_t n, uint32_t op, uint64_t from)
 {
     const uint32_t rows = op == YK_REDUCE_MOMENTS ? 3 : 1;
@@ -422,7 +423,7 @@ yk_status yk__exchange_sum(yk__exchange *exchange, double *v, uint32_t n, yk_err
     return run_request(members_of(exchange), &d, err);
 }
 
-/* *all: n numbers of `bytes` bytes from each rank, the caller's to free; NULL on a rank that does not talk, or with an error. */
+/* *all gets `bytes` bytes from each rank, for the caller to free; it stays NULL on a silent rank, or with an error. */
 static yk_status gather_numbers(yk__exchange *exchange, yk__comm *comm, bool feeds, const void *own, uint64_t bytes, void **all,
                                 yk_error *err)
 {

@@ -2,8 +2,9 @@
 /*
  * Values between forward and backward on the host: their memory, and the copies there and back (`--offload activations=host`).
  *
- * The table of actions.c has the copies, and instance.c the memory; the step thread. A device that pins memory gets both ways queued behind
- * its commands so far, without a wait. Another device's copy may read host memory at once, so the way back waits for the way there.
+ * The planner (core/plan/away.c) lists the values. actions.c starts the copies by its table, and instance.c reserves and frees the memory,
+ * in the step thread. A device with pinned memory queues both copies behind its earlier commands, and the thread does not wait. Another
+ * device may read host memory at once, so the copy back first waits until the copy out has ended.
  */
 #include "core/run/stored.h"
 

@@ -74,7 +74,7 @@ static json_t *shape_of(const int64_t *shape, int rank)
 
 /* ---- one function per kind; each reads all of the file ---- */
 
-/* With labels=FILE the two must belong together. */
+/* Refuses images whose labels (labels=FILE) do not belong to them. */
 static yk_status check_pair(const struct look *l, const yk__idx *images, yk_error *err)
 {
     const char *path = yk__spec_get(l->spec, "labels");
@@ -226,7 +226,7 @@ static yk_status delimiter_of(const struct look *l, const char *kind, char *out,
     return s;
 }
 
-/* The file as labelled texts, opened anew. */
+/* Opens the file again, and reads its rows as labelled texts. */
 static yk_status look_rows(const struct look *l, const char *text, const char *label, int json, char delimiter,
                            yk_error *err)
 {
@@ -442,7 +442,7 @@ static const char *by_name(const char *path)
     return NULL;
 }
 
-/* No NUL and valid UTF-8, a character cut at the end apart. */
+/* Text has no NUL and is valid UTF-8; its last character may be cut off. */
 static int is_text(const char *p, size_t n)
 {
     return !memchr(p, 0, n) && yk__utf8_check(p, n) + 4 > n;
@@ -497,7 +497,7 @@ static yk_status kind_guess(const char *path, const char **kind, yk_error *err)
 
 /* ---- printing ---- */
 
-/* Names and texts are the file's: they must not command the terminal. */
+/* Names and texts come from the file, so characters that control the terminal are replaced. */
 static void print_text(const char *text)
 {
     char *copy = yk__strdup(text ? text : "");

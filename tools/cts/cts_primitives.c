@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * yoke-cts, group op: the primitives that are not elementwise (sums, products, copies, look-ups), in all types and many shapes. main.c runs
- * each group in a child process with the device under test open; cts_check.c compares with the reference.
+ * yoke-cts, group op: the primitives that are not elementwise (sums, products, copies, look-ups), in many shapes and the float types that
+ * the device computes in. cts_group_op runs the whole group, with elementwise.c's tests.
+ *
+ * main.c runs each group in a child process with the device under test open; cts_check.c compares with the reference.
  */
 #include "tools/cts/cts_ops.h"
 
@@ -10,7 +12,7 @@
 
 #define DILATED 3 /* the window that --quick has: with padding that is not 0, and dilated */
 
-/* Numbers for operations that only move: each arrives unchanged. */
+/* Numbers for operations that only move them; each must arrive unchanged. */
 static cts_dist moved_dist(yk_dtype dtype)
 {
     return dtype == YK_BOOL ? CTS_MASK : dtype == YK_I32 ? CTS_WHOLE : CTS_MOVED;
@@ -25,7 +27,7 @@ static void check_run(cts *c, cts_check *k, yk__vid want)
 
 /* ---- Sources --------------------------------------------------------------------------------------------------------------- */
 
-/* rows: 8 make whole vectors, of any device */
+/* A fill of 8 rows consists of whole vectors on any device. */
 static void test_fill(cts *c, yk_dtype dtype, double value, int64_t rows)
 {
     const int64_t dim[] = {rows, 67};
@@ -46,7 +48,7 @@ static void test_iota(cts *c, yk_dtype dtype, uint32_t axis)
     check_run(c, &k, yk__iota(&k.g, axis, dtype, 3, dim));
 }
 
-/* More than 16 bits count. */
+/* The vector has more elements than 16 bits count. */
 static void long_iota(cts *c, yk_dtype dtype)
 {
     static const int64_t dim[] = {70001};
@@ -156,7 +158,7 @@ static void rows_of_lowest(cts *c, yk_dtype dtype, bool arg)
     check_run(c, &k, arg ? yk__argmax(&k.g, x, 1) : yk__rmax(&k.g, x, 2));
 }
 
-/* Long enough for parts that are joined. With ties the first part has the answer, else any. */
+/* The axis is so long that devices join parts. With ties the first part has the answer, otherwise any part. */
 static void argmax_long(cts *c, yk_dtype dtype, cts_dist dist, uint32_t axis)
 {
     const int64_t dim[] = {axis ? 2 : 70001, axis ? 70001 : 2};
@@ -522,7 +524,7 @@ static void dot_batch(cts *c, yk_dtype dtype, bool first)
     check_run(c, &k, z);
 }
 
-/* Products and sums of finite numbers that 16 bits often cannot hold: infinities, and never the largest number instead. */
+/* Finite operands give products and sums beyond 16 bits; a device must return infinity, never the largest finite number. */
 static void range_passed(cts *c, yk_dtype dtype, bool is_dot)
 {
     static const int64_t left[] = {9, 8}, right[] = {8, 50}, rows[] = {70, 96};
@@ -536,7 +538,7 @@ static void range_passed(cts *c, yk_dtype dtype, bool is_dot)
     check_run(c, &k, is_dot ? yk__dot(&k.g, x, cts_leaf(&k.g, dtype, CTS_LARGE, 6, 2, right), false, false) : yk__sum(&k.g, x, 2));
 }
 
-/* Into f32. */
+/* The product of 16-bit operands goes into an f32 output. */
 static void dot_wide(cts *c, yk_dtype dtype)
 {
     cts_check k;
@@ -606,7 +608,7 @@ static void dot_eight(cts *c, yk_dtype dtype, uint32_t formats, uint32_t transpo
     const bool ta = transposed & 1, tb = transposed & 2;
     cts_check k;
     yk__vid a, b;
-    if (c->t->n_op <= YK_OP_ROUND8) /* such a plugin gets none */
+    if (c->t->n_op <= YK_OP_ROUND8) /* a plugin without round8 in its table gets no such flags */
         return;
     if (!cts_begin(c, "dot.%s.eight%u%s%s", yk__dtype_name(dtype), formats, ta ? ".ta" : "", tb ? ".tb" : ""))
         return;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes a random graph that fails smaller while it fails, so that the report is short. nets.c calls cts_shrink, in the group's child
- * process. A trial wants another value, makes a node's result an input or an operand, or puts a body in the place of its composite. Every
- * trial runs on the device and by the reference, so that runs and time are bounded.
+ * Shrinks a failing random graph for as long as it still fails, so that the report is short. nets.c calls cts_shrink, in the group's
+ * child process. A trial wants another value, turns a node's result into an input or an operand, or replaces a composite by its body. Each
+ * trial runs on the device and by the reference, so RUNS and the suite's timeout bound the trials.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +56,7 @@ static void mark_operands(const yk__graph *g, const yk_node *n, bool *needed)
         needed[root_at(g, n->in + i)] = true;
 }
 
-/* Nodes that no wanted value needs go; the others keep their order. */
+/* Drops nodes that no wanted value needs, and keeps the order of the other nodes. */
 static void nodes_prune(cts_check *k, bool *needed)
 {
     yk__graph *g = &k->g;
@@ -112,7 +112,7 @@ static void node_renumber(yk__graph *g, const yk_node *n, const uint32_t *number
         g->index[n->out + i] = number[g->index[n->out + i]];
 }
 
-/* Values that no node names go, and the others get new numbers in their order. number: as many zeros as there are values. */
+/* Drops values that no node names, and numbers the other values anew in their order. number: as many zeros as there are values. */
 static void values_prune(cts_check *k, uint32_t *number)
 {
     yk__graph *g = &k->g;
@@ -155,7 +155,7 @@ static bool graph_prune(cts_check *k)
     return ok;
 }
 
-/* Slots get the numbers of those that are used; their data change with the numbers. */
+/* Used slots get consecutive numbers. A slot's data follow from its number, so they change. */
 static bool slots_prune(yk__graph *g)
 {
     uint32_t *number = yk__calloc(g->n_slot, sizeof *number), n = 1;
@@ -179,7 +179,7 @@ static bool slots_prune(yk__graph *g)
 
 /* ---- Edits -------------------------------------------------------------------------------------------------------------- */
 
-/* Views of r become views of the value at the place of w. */
+/* Turns each view of r into a view of w. */
 static void views_move(yk__graph *g, yk__vid r, yk__vid w, uint64_t before)
 {
     for (size_t u = 0; u < g->n_value; u++) {
@@ -258,7 +258,7 @@ static bool trial_begin(const shrinker *s, cts_check *k)
     return !yk__graph_copy(&s->best.g, &k->g, &err);
 }
 
-/* A graph by the rules, whose wanted values are made by nodes. */
+/* A valid trial follows the graph's rules, and nodes make its wanted values. */
 static bool trial_valid(cts_check *k)
 {
     yk_error err = YK_ERROR_INIT;
@@ -278,7 +278,7 @@ static char *failure_in(char *lines)
     return NULL;
 }
 
-/* Runs it; true if the device is at fault, with the suite's words in *said. Nothing is reported. */
+/* Runs the check without a report; true if the device is at fault, with the suite's lines in *said. */
 static bool trial_fails(shrinker *s, cts_check *k, char **said)
 {
     cts quiet = *s->c;
@@ -313,7 +313,7 @@ static bool trial_end(shrinker *s, cts_check *k, bool edited)
     return true;
 }
 
-/* The first value that is wrong is the only one wanted. */
+/* Makes the first wrong value the only wanted one. */
 static bool try_want(shrinker *s)
 {
     for (size_t i = 0; i < s->best.g.n_node; i++) {
@@ -366,7 +366,7 @@ static bool try_nodes(shrinker *s)
     return false;
 }
 
-/* Values in memory of their own, one arena. */
+/* Gives values memory of their own and the graph one arena, then drops unused slots. */
 static void try_plainer(shrinker *s)
 {
     cts_check k;

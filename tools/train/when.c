@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Decides at which steps to evaluate, save and log, by --eval-strategy, --save-strategy, --logging-strategy and their intervals. An
- * interval below 1 is a part of all steps: train_when_total turns it into steps, and comes before train_when_due. best.c decides about
- * saving by "best". cmd_train.c reads the options, and --warmup-steps by train_steps_read; loop.c asks at each step, in the main thread.
+ * interval below 1 is a fraction of all steps: train_when_total converts it before the first train_when_due. best.c decides about saving
+ * by "best". cmd_train.c reads the options, and --warmup-steps by train_steps_read; loop.c asks at each step, in the main thread.
  */
 #include "tools/train/when.h"
 
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Accelerate's scripts take --checkpointing_steps epoch: a word of --WHAT-strategy in the place of --WHAT-steps. */
+/* Accelerate's scripts accept `--checkpointing_steps epoch`, so a user may give --WHAT-steps a word of --WHAT-strategy. */
 static bool strategy_meant(const yk__cli *cli, const char *name)
 {
     static const char *const whats[] = {"save", "eval", "logging"}, *const words[] = {"no", "epoch", "best"};
@@ -62,7 +62,7 @@ train_when train_when_read(const yk__cli *cli, const char *what, train_strategy 
         w.strategy = TRAIN_STEPS;
     if (interval > 0)
         w.interval = interval;
-    w.every = w.interval > 1 ? (uint64_t)w.interval : 1; /* until all steps are known, which a part of them needs */
+    w.every = w.interval > 1 ? (uint64_t)w.interval : 1; /* train_when_total replaces it once the number of all steps is known */
     if (k >= 0 && k != TRAIN_STEPS && interval > 0 && yk__cli_given(cli, steps)) {
         yk__cli_usage(cli->command, "--%s has no effect with --%s %s: it goes with steps", steps, strategy, words[k]);
         *bad = true;

@@ -49,7 +49,7 @@ static void store_rows(att_head *head, const att_mat *mat, int64_t i0, int64_t n
         head->ctx->isa->vec->from_f32(att_row(head->ctx, mat, head->b, head->h, i0 + r), o + r * att->d, mat->dtype, (size_t)att->d);
 }
 
-/* n: queries of the block, at most ATT_BLOCK. most: keys that any of them sees, in whole panels; products leave out the keys behind. */
+/* A block has n queries, at most ATT_BLOCK. Products stop at key `most`: the last key that a query sees, rounded up to whole panels. */
 static void forward_block(att_head *head, int64_t i0, int64_t n)
 {
     const att_args *att = head->att;
@@ -143,7 +143,7 @@ static bool set_operands(cpu_build *build, const yk_node *node, att_args *att, u
     return last_is_dense(q) && last_is_dense(k) && last_is_dense(v);
 }
 
-/* Reserves bytes in the scratch memory, of which *at counts the bytes so far. Returns the place's offset. */
+/* Reserves bytes behind the first *at bytes of the scratch memory, and returns their offset. */
 static size_t ws_place(size_t *at, int64_t bytes)
 {
     size_t here = *at;
@@ -212,7 +212,7 @@ void cpu_plan_attention(cpu_build *build, const yk_node *node)
         return;
     }
     set_scratch(build, att, bwd);
-    /* a head is one task if heads alone occupy the workers evenly; else each block is one, though each then packs K and V */
+    /* a head is one forward task if heads alone keep all workers busy; else each block is one, and packs K and V again */
     int64_t heads = att->b * att->h, blocks = (att->tq + ATT_BLOCK - 1) / ATT_BLOCK;
     att->split = heads >= 4 * build->workers || heads % build->workers == 0 ? 1 : blocks;
     /* nanoseconds of a score: 1 for its exponential, 0.04 for each of the d elements of K and V; the gradient takes 2.5 times as long */

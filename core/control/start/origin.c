@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the way in which this process was started, from its environment (origin.h has the order): by yoke launch, with an open or a closed
- * descriptor; by hand; by another launcher (launchers.c); or as a single process.
+ * Finds from the environment how this process was started: by yoke launch, by hand, by another launcher (launchers.c), or alone. origin.h
+ * has the order. A faulty or missing variable is an error that names it, as is a descriptor of yoke launch that is closed.
  *
- * core/group, core/job and the `yoke` command ask it before they open a job, in their own thread. Nothing is connected here. A faulty or
- * missing variable is an error that names it.
+ * core/group, core/job and the `yoke` command ask it, in their own thread, and connect nothing by it. Errors ask, too: a rank other than
+ * 0 waits PATIENCE_MS before it prints one, as its launcher may end it first.
  */
 #include "config.h"
 
@@ -56,8 +56,8 @@ int yk__node_fd(void)
     return find_socket("YOKE_NODE_FD");
 }
 
-/* True if yoke launch's variables are set, with or without its descriptor. On several hosts yoke launch starts ranks as a user by hand
- * does. */
+/* True if yoke launch's variables are set, with or without its descriptor. On several hosts yoke launch sets YOKE_SIZE and
+ * YOKE_RANK, as a user by hand does, so this is false for them. */
 static bool is_ours(void)
 {
     unsigned long long n;

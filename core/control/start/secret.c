@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads a job's secret from a file (YOKE_SECRET_FILE), by which ranks on other hosts prove that they belong to the job. bootstrap.c calls
- * it in the joining thread.
+ * Reads a job's secret from YOKE_SECRET_FILE; ranks on other hosts prove by it that they belong to the job. bootstrap.c calls it in the
+ * joining thread.
  *
- * The file must belong to this user or root, and no other user may read it. The check is of the opened file, as the name may stand for
- * another file a moment later.
+ * The file must belong to this user or root, and give other users no access. check_file checks the opened descriptor, because the name
+ * may stand for another file a moment later.
  */
 #include "config.h"
 

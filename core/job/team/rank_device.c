@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chooses the device of a process without one from our launcher. Ranks of a host that see the same cards (GPUs and other devices apart
- * from the host's cores) share them out if there are enough. So a rank per card finds its card, if a launcher shows every card to each
- * rank (torchrun) or only its own (srun --gpus-per-task). Else each rank takes one of all devices, or a part of the cores.
+ * Chooses this process's device. Under yoke launch the launcher's device counts, and another device of the program is an error.
+ * session/open.c calls yk__place_choose in the thread that opens the job; a rank of another launcher has joined its group before, as its
+ * choice is collective.
+ *
+ * Ranks of a host that see the same cards (GPUs and other devices apart from the host's cores) share them out if there are enough. So a
+ * rank per card finds its card, if a launcher shows every card to each rank (torchrun) or only its own (srun --gpus-per-task). Else each
+ * rank takes one of all devices, or a part of the cores.
  */
 #include "core/job/team/rank_device.h"
 
@@ -68,7 +72,8 @@ static uint32_t list_place(uint32_t n, const rank_count *host, uint32_t rank, ui
     return n == 1 ? 0 : n == host->all ? host->lower : n == size ? rank : UINT32_MAX;
 }
 
-/* Fails alike on every rank for the lowest rank with an unusable list; that rank reports its own error. */
+/* Every rank fails if any rank has an unusable list. Each reports its own error, otherwise that of the next higher failing rank, counted
+ * round from its own number. */
 static yk_status views_check(yk__group *g, const rank_view *all, yk_error *err)
 {
     const uint32_t size = yk__group_size(g), own = yk__group_rank(g);
@@ -304,7 +309,7 @@ static yk_status given_choose(yk_job *job, const char *named, yk__placement *cho
     return given_compare(job, named, chosen, err);
 }
 
-/* The launcher's device, else the program's, else the user's. */
+/* yoke launch's device comes first, then the program's, then the user's (YOKE_DEVICES). */
 yk_status yk__place_choose(yk_job *job, yk__placement *chosen, yk_error *err)
 {
     const char *named = job->config.devices ? job->config.devices : asked;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Far slices: with `--shard params` over messages, each trained bucket's f32 values lie with the owners of its slices alone. The file makes
- * that memory, offers it to other ranks, and pulls ranges of a bucket from their owners (far_slices.h).
+ * Far slices: with `--shard params` over messages, only the owners of a trained bucket's slices have its f32 values. The file makes that
+ * memory, offers it to other ranks, and pulls ranges of a bucket from their owners (far_slices.h). It runs in the step thread.
  *
- * Homes of buckets (home.c), the action `pull` (actions.c) and updates (ways/far_values.c) call it, in the step thread. Offers have
- * versions, so a pull never mixes values of two steps.
+ * Homes of buckets (home.c) and the action `pull` (actions.c) read by it. update.c, roles.c and param_values.c call yk__far_withdraw
+ * before they write slices, and yk__far_publish follows the write (ways/far_values.c). All ranks call both equally often, as an offer's
+ * version counts them: a pull never mixes values of two steps.
  */
 #include "core/run/values/far_slices.h"
 
@@ -40,14 +41,14 @@ yk_status yk__far_make(yk__params *p, yk__bucket *b, yk_error *err)
     b->own = yk__malloc_aligned(bytes, PAGE);
     if (!b->own)
         return yk__fail_mem(err, bytes, "slices of parameters");
-    if (!p->queue->dev->plans_only) /* pages that are not touched cost a plan nothing */
+    if (!p->queue->dev->plans_only) /* a device that only plans touches no page, so its slices cost no memory */
         memset(b->own, 0, bytes);
     return is_far(p) ? yk__exchange_offer(p->exchange, key_of(p, b), b->own, b->begin, b->end - b->begin, err) : YK_OK;
 }
 
 void yk__far_drop(yk__params *p, yk__bucket *b)
 {
-    yk_error ignored = YK_ERROR_INIT; /* the offer is there, so no memory is needed */
+    yk_error ignored = YK_ERROR_INIT; /* the offer exists, so its withdrawal needs no memory */
     if (b->own && is_far(p))
         yk__exchange_offer(p->exchange, key_of(p, b), NULL, 0, 0, &ignored);
     yk__free(b->own);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The row of the table of ways (way.h) for a rank that is no member: the job is faster without its rows. It gives nothing, and only learns
- * the members' norm. Its device's copies of the parameters fall behind, and are read from the members when its program asks for values.
+ * The entry of the table of ways (way.h) for an excluded rank, whose rows would slow the job. It sends no gradients, and receives only
+ * the members' norm. Its device's copies of the parameters fall behind; a read asks the members instead.
  *
- * choose.c picks the row, and the update (update.c) calls its columns in the step thread, once a window.
+ * choose.c picks the entry. In the step thread, update.c calls `reduce` and `publish` once a window, and param_values.c calls `read`. A
+ * NULL column, such as `norm`, comes from the entries behind it.
  */
 #include "core/run/ways/ways.h"
 
