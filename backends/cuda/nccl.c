@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens NCCL when the host first asks a device for yk.coll.1 (cuda_coll.c), in the host's thread. It needs no toolkit. Without it a machine
- * exchanges through the host, and a log line says so. YOKE_CUDA_NCCL names another library than libnccl.so.2; 0 opens none.
+ * Opens NCCL when the host first asks a device for yk.coll.1 (cuda_coll.c), in any thread; cuda_once lets one open it. It needs no
+ * toolkit. Without it a machine exchanges through the host, and a log line says so. YOKE_CUDA_NCCL names another library than
+ * libnccl.so.2; 0 opens none.
  *
- * From 2.22 on NCCL connects members at an algorithm's first use, in a call that waits for all of them. It waits even for a member that is
- * far behind at this step, or dead. With NCCL_RUNTIME_CONNECT=0, which is set here, they connect when they join. A value that is set
+ * From 2.22 on NCCL connects members at an algorithm's first use, in a call that waits for all of them. It waits even for a member that
+ * is far behind at this step, or dead. With NCCL_RUNTIME_CONNECT=0, which is set here, they connect when they join. A value that is set
  * already stays.
  */
 #include "backends/cuda/nccl.h"

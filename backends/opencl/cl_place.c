@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The place of a device, by which the host recognises one that another plugin lists too: its address on the PCI bus, or its UUID. cl_list.c
- * asks for each device, in the host's thread.
+ * asks for each device, in any thread.
  *
  * The address comes by cl_khr_pci_bus_info or its vendor's extension, the UUID by cl_khr_device_uuid. A processor has neither: every plugin
  * that names its cores shares them.

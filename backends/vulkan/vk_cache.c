@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver's pipeline cache between processes: vk_device.c reads it when a device opens, and writes it when it closes, in the host's
- * thread. A driver gets only complete data (the kit's checksum) with its own header: its behaviour on other data is unknown.
+ * The driver's pipeline cache between processes: vk_device.c reads it when a device opens, and writes it when it closes, each in its
+ * caller's thread. A driver gets only complete data (the kit's checksum) with its own header: its behaviour on other data is unknown.
  */
 #include "backends/vulkan/vlk.h"
 

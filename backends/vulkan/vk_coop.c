@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cooperative matrices: finds the sizes that products of 16 bits can use (plugins/kit/kit_coop.h), when vk_device.c opens a device, in the
- * host's thread. A debug line tells why a device has none; products use plain kernels then.
+ * Cooperative matrices: finds the sizes that products of 16 bits can use (plugins/kit/kit_coop.h), when vk_device.c opens a device, in
+ * any thread. A debug line tells why a device has none; products use plain kernels then.
  */
 #include "backends/vulkan/vk_coop.h"
 

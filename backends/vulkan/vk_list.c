@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list of devices of all Vulkan drivers that can run the kit's kernels. The host calls it through the table in vk_plugin.c, in the
- * host's thread. No driver, no device: both are normal. A device that lacks a feature is excluded, and the log names the feature.
+ * The list of devices of all Vulkan drivers that can run the kit's kernels. The host calls it through the table in vk_plugin.c, in any
+ * thread. No driver, no device: both are normal. A device that lacks a feature is excluded, and the log names the feature.
  * plugins/kit/devices.h tells when drivers are loaded.
  */
 #include "backends/vulkan/vlk.h"

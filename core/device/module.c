@@ -143,7 +143,7 @@ yk_status yk__module_check(const char *kind, const char *path, struct stat *st, 
     if (stat(path, st))
         yk__fail(err, YK_E_IO, "%s %s: %s", kind, path, strerror(errno));
     else if (!S_ISREG(st->st_mode))
-        yk__fail(err, YK_E_IO, "%s %s: expected a file, got a folder or device: name the shared object", kind, path);
+        yk__fail(err, YK_E_IO, "%s %s: expected a file, got another kind: name the shared object", kind, path);
     else if (yk__others_can_write(st))
         yk__fail(err, YK_E_ABI, "%s %s: other users can write this file (mode %03o, owner %u), so it is not loaded; "
                  "chmod go-w it", kind, path, st->st_mode & 0777u, st->st_uid);

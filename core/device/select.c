@@ -158,7 +158,7 @@ static yk_status placement_add(selection *s, const char *plugin, uint32_t device
     p->forced = forced;
     if ((size_t)snprintf(p->cores, sizeof p->cores, "%s", cores ? cores : "") >= sizeof p->cores)
         return yk__fail(err, YK_E_ARG, "%s: expected a list of cores of at most %zu characters, got %zu: join cores to ranges, "
-                        "\"0-7\"", plugin, sizeof p->cores - 1, strlen(cores));
+                        "\"0-7\", or take fewer", plugin, sizeof p->cores - 1, strlen(cores));
     s->cpu[s->n++] = cpu;
     return YK_OK;
 }

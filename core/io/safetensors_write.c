@@ -125,7 +125,8 @@ static yk_status build_header(struct text *header, const char *path, const yk__s
     for (int64_t i = 0; i < count; i++) {
         int64_t n = tensor_bytes(&tensor[i]);
         if (n < 0 || at + (uint64_t)n > INT64_MAX)
-            return yk__fail(err, YK_E_ARG, "%s: tensor '%.100s': expected a type and lengths of the format, got another one", path,
+            return yk__fail(err, YK_E_ARG, "%s: tensor '%.100s': expected a type and lengths of the format and at most 2^63 bytes in "
+                            "all, got others", path,
                             tensor[i].name);
         if (i || nmeta)
             text_add_str(header, ",");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads and writes token files, ids of 2 or 4 bytes: they are decoded and checked a piece at a time, through a buffer on the stack.
- * shards.c, `yoke inspect` and `yoke tokenize` call it, in their own thread. An id that is not below the vocabulary is an error with its
- * place.
+ * shards.c (in the loader's thread), `yoke inspect` and `yoke tokenize` (in the main thread) call it. An id that is not below the
+ * vocabulary is an error with its place.
  */
 #include "core/read/tokens.h"
 

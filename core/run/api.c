@@ -98,12 +98,15 @@ static void remedies_note(yk__engine *e, const yk__engine_config *c)
                              .state_host = may && !c->offloads && !far && serves,
                              .state_disk = may && !c->offloads && !far && !serves,
                              .gradients = may && several && !c->scatters && !whole,
-                             .params = may && several && !c->slices && !whole && !(c->offloads && messages),
+                             .params = may && several && !c->slices && !whole &&
+                                       !(messages && (c->offloads || e->exchange.narrows || (e->exchange.medium && !e->exchange.drives))),
                              .place = q->place};
 }
 
-void yk__engine_advise(const yk__engine *e, uint64_t times, yk_error *err)
+void yk__engine_advise(yk__engine *e, uint64_t rows, uint64_t times, yk_error *err)
 {
+    e->queue.open.rows = rows;
+    e->queue.open.evaluates = false;
     yk__queue_advise_lack(&e->queue, &(yk__lack){.parts = YK__OF_ACTIVATIONS, .limited = e->queue.limit != 0, .times = times}, err);
 }
 

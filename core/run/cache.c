@@ -170,6 +170,7 @@ static yk_status plan_program(yk__exec *exec, const yk__micro *m, bool zero, yk_
     r.n_assign = m->n_assign, r.assign = m->assign;
     r.n_recompute = m->n_recompute, r.recompute = m->recompute;
     exec->queue->open.rows = m->rows;
+    exec->queue->open.evaluates = m->loss == YK_NONE && !zero;
     exec->queue->open.recomputes = exec->queue->open.recomputes && !m->n_recompute;
     r.n_full = m->n_full, r.full = m->full;
     r.arena_limit = exec->queue->limit ? arena_limit(exec, m) : 0;

@@ -146,7 +146,7 @@ static yk_status prog_fill(yk__exec *exec, const yk__plan_request *r, yk__prog *
     yk__plan_request asks = *r;
     asks.least = &least;
     if (yk__plan_new(&asks, &p->plan, err))
-        return yk__queue_advise(exec->queue, YK__ARENA_BYTES, least, r->arena_limit, err);
+        return least ? yk__queue_advise(exec->queue, YK__ARENA_BYTES, least, r->arena_limit, err) : err->status;
     p->settles = !r->gathers;
     n = p->plan->graph.n_slot;
     p->n_slot = (uint32_t)n;

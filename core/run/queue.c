@@ -66,14 +66,15 @@ yk_status yk__queue_advise_lack(const yk__queue *q, const yk__lack *lack, yk_err
     return err->status;
 }
 
+static const uint32_t part_of[YK__ACCOUNTS] = {YK__OF_PARAMS, YK__OF_GRADS, YK__OF_STATE, YK__OF_ACTIVATIONS, YK__OF_ACTIVATIONS,
+                                               YK__OF_ACTIVATIONS};
+
 /* A part makes room if it has as many bytes as lack. Where none has, or the lack is unknown, those of a quarter of all bytes count. */
 yk_status yk__queue_advise(const yk__queue *q, yk__account account, uint64_t bytes, uint64_t reserve, yk_error *err)
 {
-    static const uint32_t part_of[YK__ACCOUNTS] = {YK__OF_PARAMS, YK__OF_GRADS, YK__OF_STATE, YK__OF_ACTIVATIONS, YK__OF_ACTIVATIONS,
-                                                   YK__OF_ACTIVATIONS};
     const uint64_t lacks = reserve && bytes > reserve ? bytes - reserve : 0;
     uint64_t held[YK__OF_STATE + 1] = {0}, all = bytes;
-    yk__lack lack = {.limited = q->limit != 0}, large = lack;
+    yk__lack lack = {.limited = q->limit && reserve}, large = lack;
     held[part_of[account]] = bytes;
     for (int i = 0; i < YK__ACCOUNTS; i++)
         held[part_of[i]] += q->bytes[i], all += q->bytes[i];
@@ -87,6 +88,14 @@ yk_status yk__queue_advise(const yk__queue *q, yk__account account, uint64_t byt
     return yk__queue_advise_lack(q, lack.parts ? &lack : &large, err);
 }
 
+/* Remedies behind the message of check_limits. No other part makes room for a buffer above the device's largest. */
+static yk_status limits_advise(const yk__queue *q, yk__account account, uint64_t bytes, yk_error *err)
+{
+    const uint64_t most = q->dev->caps.max_alloc;
+    return most && bytes > most ? yk__queue_advise_lack(q, &(yk__lack){.parts = part_of[account]}, err)
+                                : yk__queue_advise(q, account, bytes, limit_reserve(q), err);
+}
+
 uint64_t yk__queue_most(const yk__queue *q)
 {
     return q->limit ? q->limit : q->budget;
@@ -95,7 +104,7 @@ uint64_t yk__queue_most(const yk__queue *q)
 yk_status yk__queue_buffer(yk__queue *q, uint64_t bytes, yk_buffer **b, yk__account account, yk_error *err)
 {
     if (check_limits(q, bytes, err))
-        return yk__queue_advise(q, account, bytes, limit_reserve(q), err);
+        return limits_advise(q, account, bytes, err);
     if (yk__device_buffer(q->dev, bytes, b, err)) {
         yk__queue_advise(q, account, bytes, 0, err);
         return tell_first(q, err);
@@ -114,7 +123,7 @@ yk_status yk__queue_wrap(yk__queue *q, void *host, uint64_t bytes, yk_buffer **b
 {
     yk_status st;
     if (check_limits(q, bytes, err))
-        return yk__queue_advise(q, account, bytes, limit_reserve(q), err);
+        return limits_advise(q, account, bytes, err);
     yk__plugin_message();
     *b = NULL;
     st = q->dev->table->buffer_wrap(q->dev->handle, host, bytes, b);

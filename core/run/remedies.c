@@ -30,9 +30,9 @@ static void rows_add(remedy_list *l, const yk__remedies *r, uint64_t times)
 {
     if (r->rows == 1)
         return;
-    if (!r->trains)
-        remedy_add(l, "a smaller batch");
-    else if (times > 1 && (!r->rows || times <= r->rows))
+    if (!r->trains || r->evaluates)
+        remedy_add(l, r->trains ? "a smaller --per-device-eval-batch-size" : "a smaller batch");
+    else if (times > 1 && r->rows && r->rows % times == 0)
         remedy_add(l, "a --global-batch %llu times smaller and %llu times the --gradient-accumulation-steps", (unsigned long long)times,
                    (unsigned long long)times);
     else
@@ -48,10 +48,10 @@ void yk__remedies_write(const yk__remedies *r, const yk__lack *lack, char *text,
         remedy_add(&l, "raise the limit");
     if (lack->parts & YK__OF_ACTIVATIONS) {
         rows_add(&l, r, lack->times);
-        if (r->recomputes && !lack->limited)
+        if (r->recomputes && !r->evaluates && !lack->limited)
             remedy_add(&l, "--gradient-checkpointing, or a limit (--memory-limit, YOKE_MEMORY_LIMIT) below what is free: activations are "
                            "then computed again, not kept");
-        if (r->stores)
+        if (r->stores && !r->evaluates)
             remedy_add(&l, "--offload %sactivations=host", place);
     }
     if (lack->parts & YK__OF_STATE && r->state_host)

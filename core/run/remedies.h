@@ -16,6 +16,7 @@ enum { YK__OF_ACTIVATIONS = 1, YK__OF_PARAMS = 2, YK__OF_GRADS = 4, YK__OF_STATE
 /* Options that are open to a job; zero names none but a smaller batch. */
 typedef struct yk__remedies {
     bool trains;          /* the job has steps, which micro batches can part */
+    bool evaluates;       /* the program at hand has no backward pass: neither micro batches nor its options make it smaller */
     bool recomputes;      /* --gradient-checkpointing is open: neither it nor a limit makes activations be computed again */
     bool stores;          /* --offload activations=host */
     bool state_host;      /* --offload state=host */

@@ -74,7 +74,7 @@ void yk__engine_fit_parts(yk__engine *e);
 /* Sets the bytes of the device that this rank has: plans keep to them if recomputation can. Before the first run. */
 void yk__engine_budget(yk__engine *e, uint64_t bytes);
 /* Adds the remedies of a job that has no memory for its rows; times: by which they are too many. */
-void yk__engine_advise(const yk__engine *e, uint64_t times, yk_error *err);
+void yk__engine_advise(yk__engine *e, uint64_t rows, uint64_t times, yk_error *err);
 
 /* ---- Parameters and states: declared before the first run that uses them; host data is dense --------------------------- */
 

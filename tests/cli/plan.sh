@@ -409,7 +409,7 @@ crowded_source() {
     for command in info env; do
         YOKE_PLUGINS=cpu in_group $command >"$out/said" && grep -q ' memory 0.6 GiB, limit of the cgroup' "$out/said" &&
             YOKE_PLUGINS=cpu in_group $command --json | grep -q '"mem_source": "cgroup"' || { cat "$out/said"; return 1; }
-        ! YOKE_PLUGINS=cpu "$yoke" $command | grep 'limit of the cgroup' || return 1
+        YOKE_PLUGINS=cpu "$yoke" $command >"$out/said" && ! grep ' memory 0.6 GiB, limit of the cgroup' "$out/said" || return 1
     done
 }
 instrumented || crowded

@@ -70,7 +70,10 @@ static int plan_run(const yk__cli *cli, char *program)
         else
             table_print(&s);
         code = s.n && s.list[0].fits ? YK_EXIT_OK : YK_EXIT_FAILED;
-        if (code)
+        if (code && search_hung(&s))
+            yk__cli_usage(&command, "no candidate is left, as steps hung (see failed): look at the device's driver, or choose "
+                                    "another device");
+        else if (code)
             yk__cli_usage(&command, "no candidate fits: give more devices%s, or a smaller --global-batch",
                               yk__cli_typed(cli, "offload") || yk__cli_typed(cli, "disk") ? ""
                                                                                         : ", --disk DIR (the optimizer's state on a disk)");

@@ -261,10 +261,10 @@ static void command_print(const cts *c, const cts_group *g, const child *k, char
 {
     const bool test = *k->last != 0;
     snprintf(text, n, "gdb -ex 'set follow-fork-mode child' -ex run --args yoke-cts --%s %s --device %u --group %s%s%s%s --seed %llu "
-             "--count %u%s%s",
+             "--count %u --timeout 3600%s%s%s",
              c->transport_path ? "transport" : "plugin", c->transport_path ? c->transport_path : c->path, c->device, g->name,
              test ? " --only '" : "", k->last, test ? "'" : "", (unsigned long long)c->seed, c->count, c->wide ? " --wide" : "",
-             c->longest ? " --long" : "");
+             c->longest ? " --long" : "", c->claims ? " --claims" : "");
 }
 
 /* How the child ended, as a verdict on the test it was in; true if it ended well. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The verdict that yoke-cts --report writes: the parent process counts results by group, operation and type as they come (report.c), and
- * writes one file at the end (main.c). docs/devices.md shows such verdicts.
+ * writes one file at the end (main.c). A child process describes the device to it (cts_describe). docs/devices.md shows such verdicts.
  */
 #include "config.h"
 

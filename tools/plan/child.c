@@ -21,6 +21,8 @@
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 
+enum { EXIT_SECONDS = 60 }; /* between the end of a child's output and its own end */
+
 static _Noreturn void child_exec(char **argv, const char *errors, const int *pipes, pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* its own ranks die with it in the same way */
@@ -55,6 +57,26 @@ static bool output_read(int fd, double most, char *out, size_t size, size_t *use
     return true;
 }
 
+/* Waits for a child whose output has ended, and kills one that an exit handler holds up, a driver's perhaps. False if it does not die. */
+static bool child_reap(pid_t pid, int *status, int *error)
+{
+    const double end = yk__clock_seconds() + EXIT_SECONDS;
+    pid_t gone;
+    while ((gone = waitpid(pid, status, WNOHANG)) != pid) {
+        const double late = yk__clock_seconds() - end;
+        if ((gone < 0 && errno != EINTR) || late > EXIT_SECONDS) {
+            errno = gone < 0 ? errno : ETIMEDOUT;
+            return false;
+        }
+        if (late > 0 && *error != ETIMEDOUT) {
+            *error = ETIMEDOUT;
+            kill(pid, SIGKILL);
+        }
+        poll(NULL, 0, 5);
+    }
+    return true;
+}
+
 int child_run(char **argv, double most, const char *errors, char *out, size_t size)
 {
     int pipes[2], status = 0;
@@ -74,9 +96,8 @@ int child_run(char **argv, double most, const char *errors, char *out, size_t si
     }
     close(pipes[0]);
     out[used] = 0;
-    while (pid > 0 && waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR)
-            return -1;
+    if (pid > 0 && !child_reap(pid, &status, &error))
+        return -1;
     errno = error;
     return pid > 0 && !error && used < size - 1 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }

@@ -48,7 +48,7 @@ enum { PROBES = sizeof probes / sizeof probes[0], PROBE_STEP = 0, PROBE_UPDATE =
 /* The last line of a child's standard error. error: errno of a child that did not start; 0 if it did. */
 static void read_reason(const char *path, int error, double most, yk_error *err)
 {
-    char line[400], last[400] = "it ended without a message";
+    char line[YK_ERROR_TEXT + 128], last[YK_ERROR_TEXT + 128] = "it ended without a message"; /* with a prefix */
     if (error == ETIMEDOUT) {
         yk__fail(err, YK_E_TIMEOUT, "it took more than %.0f s, and was ended: a device may hang", most);
         return;
@@ -302,8 +302,8 @@ yk_status describe_devices(const describe_ask *ask, devices *d, yk_error *err)
     const bool keeps = cache_path(d, path, sizeof path);
     if (keeps && !ask->fresh && cache_load(path, d))
         return YK_OK;
-    fprintf(stderr, "yoke %s: measures %u %s by small models; their times stay in the cache folder\n", ask->command, d->n,
-            d->n == 1 ? "device" : "devices");
+    fprintf(stderr, "yoke %s: measures %u %s by small models%s\n", ask->command, d->n,
+            d->n == 1 ? "device" : "devices", keeps ? "; their times stay in the cache folder" : "");
     child_set("YOKE_MEMORY_LIMIT", NULL, &kept); /* it is for the model, not for probes */
     measure_all(ask, on, d, err);
     child_restore("YOKE_MEMORY_LIMIT", &kept);

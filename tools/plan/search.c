@@ -339,6 +339,14 @@ void search_drop(candidate *c)
     candidate_free(c);
 }
 
+bool search_hung(const search *s)
+{
+    for (uint32_t i = 0; i < s->n; i++)
+        if (s->list[i].failure)
+            return true;
+    return false;
+}
+
 double search_timed(const search *s, const candidate *c, double seconds, double most, yk_error *err)
 {
     json_t *o = candidate_run(s, c, seconds, most, err);
@@ -639,7 +647,8 @@ char **search_apply(const yk__cli *cli, char *program, int *argc, char **argv, i
         all = options_append(argv, argc, text);
     } else if (s.n) {
         *code = YK_EXIT_FAILED;
-        yk__cli_usage(cli->command, "--plan auto: no candidate fits: yoke plan lists the bytes that each one needs");
+        yk__cli_usage(cli->command, search_hung(&s) ? "--plan auto: no candidate is left, as steps hung: yoke plan says which"
+                                                    : "--plan auto: no candidate fits: yoke plan lists the bytes that each one needs");
     }
     search_free(&s);
     return all;

@@ -60,6 +60,7 @@ void search_free(search *s);
 /* Plans bytes and time of a candidate with the first six members; false where the planner refuses it. search_drop frees it. */
 bool search_plan(const search *s, candidate *c);
 void search_drop(candidate *c);
+bool search_hung(const search *s); /* a candidate's steps hung */
 /* Runs steps of a candidate for about so many seconds; returns the least step's seconds, 0 with an error if they failed: YK_E_TIMEOUT if
  * they took more than `most` seconds. */
 double search_timed(const search *s, const candidate *c, double seconds, double most, yk_error *err);

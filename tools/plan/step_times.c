@@ -58,10 +58,10 @@ static void candidate_scale(const search *s, candidate *c, double fixed, double 
     }
 }
 
-/* Seconds after which a child hangs: devices start and compile before it steps. */
+/* Seconds after which a child hangs: devices start and compile before it steps, which may take minutes. */
 static double most_seconds(const search *s)
 {
-    return 60 + 10 * s->measures;
+    return DESCRIBE_MOST + 10 * s->measures;
 }
 
 /* The least step of this measurement and of earlier ones. A candidate that hangs is none. */

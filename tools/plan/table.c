@@ -58,7 +58,9 @@ static void print_candidate(const search *s, const candidate *c, uint32_t number
     }
     if (c->refusal && c->needs <= c->has) { /* a rank under a limit shares less with its neighbours */
         static const char launcher[] = "yoke launch: ";
-        printf("  %s\n", c->refusal + (strncmp(c->refusal, launcher, strlen(launcher)) ? 0 : strlen(launcher)));
+        const char *text = c->refusal + (strncmp(c->refusal, launcher, strlen(launcher)) ? 0 : strlen(launcher));
+        const char *remedies = strstr(text, "; remedies: "); /* the table has them */
+        printf("  %.*s\n", remedies ? (int)(remedies - text) : (int)strlen(text), text);
         return;
     }
     printf("  needs %s of %s on %s: activations %s,", table_bytes_text(c->needs, a, sizeof a), table_bytes_text(c->has, b, sizeof b),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares the options of a job's ranks (alike.h). train, eval, predict and bench open their jobs by it, in the main thread of every rank.
- * Ranks gather a hash of each option; only if hashes differ do they gather the values of the first such option.
+ * Compares the options of a job's ranks (alike.h). train, eval, predict, bench and estimate-memory open their jobs by it, in the main
+ * thread of every rank. Ranks gather a hash of each option; only if hashes differ do they gather the values of the first such option.
  */
 #include "tools/train/alike.h"
 
@@ -14,13 +14,13 @@
 
 /* Options in which ranks may differ: a rank's own device and memory, files that rank 0 alone writes, files of settings, whose contents have
  * become options, and values that the core compares by their meaning (16M is 16777216). */
-static const char own[] = "devices|memory-limit|allow-substitute|output-dir|log|logging-dir|run-name|output|json|config-file|"
+static const char own[] = "devices|memory-limit|allow-substitute|output-dir|log|logging-dir|run-name|report-to|output|json|config-file|"
                           "deepspeed|fsdp-config|parallelism-config|accelerator-config|device-file|dry-run|plan|measure-seconds|threads|"
                           "bucket-bytes|shares|offload";
 /* Paths, which may differ between hosts: ranks compare whether one was given, and later what the files hold. */
 static const char paths[] = "data|eval-data|eval-rows|from|tokenizer|resume-from-checkpoint|save-init";
 
-enum { TEXT = 256, ROWS = YK_CLI_OPTIONS + 1 }; /* a row for each option, behind the command's */
+enum { TEXT = 256, SHOWN = 200, ROWS = YK_CLI_OPTIONS + 1 }; /* a row for each option, behind the command's */
 
 /* The option's value as people say it; numbers have one text each, as 1e-4 is 0.0001. space: for a number. */
 static const char *value_text(const yk__cli *cli, size_t i, yk__number *space)
@@ -76,8 +76,12 @@ static void fail_unlike(const yk__cli *cli, yk_job *job, size_t row, uint32_t ra
     memset(text, 0, TEXT);
     snprintf(text, TEXT, "%s", row ? value_text(cli, row - 1, &space) : cli->command->name);
     yk_gather(job, text, TEXT, all);
-    snprintf(message, sizeof message, "%s%.*s: expected %.200s, as on rank 0, got %.200s on rank %u: give it the same value on all ranks",
-             row ? "--" : "", (int)strcspn(name, "|"), name, all, all + rank * (size_t)TEXT, rank);
+    const char *form = strncmp(all, all + rank * (size_t)TEXT, SHOWN)
+                           ? "%s%.*s: expected %.*s, as on rank 0, got %.*s on rank %u: give it the same value on all ranks"
+                           : "%s%.*s: expected %.*s.., as on rank 0, got %.*s.. on rank %u, which differs behind that: give it the same "
+                             "value on all ranks";
+    snprintf(message, sizeof message, form, row ? "--" : "", (int)strcspn(name, "|"), name, SHOWN, all, SHOWN, all + rank * (size_t)TEXT,
+             rank);
     yk_fail(job, YK_E_ARG, message);
     free(all);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Eight tiles of 1 KiB in memory and the effect of tdpbf16ps on them: for tests of the AMX kernel's index logic on machines without AMX.
- * The table has the form of the one in isa_amx.c. tests/unit/cpu/gemm.c compiles this file, and calls it in the test's thread; the plugin
- * does not contain it.
+ * The table has the form of the one in isa_amx.c. tests/unit/cpu/gemm.c compiles this file, and calls it in the test's thread and in its
+ * pool's workers; the plugin does not contain it.
  */
 #include "backends/cpu/isa/gemm_kernels.h"
 

@@ -95,7 +95,7 @@ static yk_status meeting_take(const char *text, bool secret, yk__meeting *meetin
     if (text[0] == '!')
         return yk__fail(err, YK_E_ARG, "%s", text + 1);
     if (sscanf(text, "%63s %u %319s", meeting->address, &port, credential) != 3 || !port || port > UINT16_MAX)
-        return yk__fail(err, YK_E_FORMAT, "the launcher's store: expected rank 0's address and port, got another text");
+        return yk__fail(err, YK_E_FORMAT, "the launcher's store: expected rank 0's address, port and credential, got another text");
     meeting->port = (uint16_t)port;
     if (secret != (strcmp(credential, "file") != 0))
         return yk__fail(err, YK_E_ARG, "YOKE_SECRET_FILE is set on rank 0 %s this one: set it on all ranks or none",

@@ -244,14 +244,14 @@ static void excluded_take(const yk_job *job, yk__report *all)
         }
 }
 
-/* Parts of a batch are powers of two, so that they have equal rows. */
+/* Advises the fewest equal parts of a batch that fit. */
 static void rows_advise(const yk_job *job, yk_error *err)
 {
-    const uint64_t capacity = yk__policy_capacity(job->team.share->policy);
-    uint64_t times = capacity ? 2 : 0;
-    while (times && times * capacity < job->team.share->n)
-        times *= 2;
-    yk__engine_advise(job->engine, times, err);
+    const uint64_t capacity = yk__policy_capacity(job->team.share->policy), rows = job->team.share->n;
+    uint64_t times = 2;
+    while (times < rows && (rows % times || rows / times > capacity))
+        times++;
+    yk__engine_advise(job->engine, rows, capacity ? times : 0, err);
 }
 
 /* *changed: the shares have changed. */

@@ -48,7 +48,9 @@ void yk__share_explain(const yk_job *job, yk_error *err)
     const yk_error said = *err;
     if (said.status != YK_E_MEM || job->team.world == 1 || !job->team.share->fixed.is_fixed)
         return;
-    yk__fail(err, YK_E_MEM, "%s; the fixed share of rank %u (%s) is %lld of %lld rows, and stays so: give it a smaller "
-             "part, or share by speed, which gives a rank no more than fits", said.text,
-             job->team.rank, job->team.name[job->team.rank], (long long)job->step.local_rows, (long long)job->step.global_rows);
+    const char *remedies = strstr(said.text, "; remedies: ");
+    const int lack = remedies ? (int)(remedies - said.text) : (int)strlen(said.text);
+    yk__fail(err, YK_E_MEM, "%.*s; the fixed share of rank %u (%s) is %lld of %lld rows, and stays so: give it a smaller part, or share by "
+             "speed, which gives a rank no more than fits%s", lack, said.text, job->team.rank, job->team.name[job->team.rank],
+             (long long)job->step.local_rows, (long long)job->step.global_rows, remedies ? remedies : "");
 }
