@@ -14,6 +14,7 @@
 
 #include "core/base/mem.h"
 #include "core/base/process/cgroup.h"
+#include "tools/plan/describe.h"
 #include "tools/train/train.h"
 
 /* Seconds that a child times steps for; a child runs about four steps at least, as it settles first. */
