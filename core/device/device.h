@@ -173,7 +173,8 @@ uint32_t yk__device_claims(const yk__device *dev, const yk_graph *g, uint32_t no
 
 /* Ends every wait for the device with `why`, and its work early if the plugin can: each queue's. Any thread. */
 void yk__device_abort(yk__device *dev, yk_status why);
-/* Returns once nothing runs on the device, which then does nothing more: every call on its queue fails with YK_E_CANCELLED. */
+/* Returns once nothing runs on the device, which then does nothing more: every call on its queue fails with YK_E_CANCELLED. A device that
+ * ran on for 2 s may still run: it is lost. */
 void yk__device_settle(yk__device *dev);
 /* Returns once the point is done. If an abort ended the wait: once nothing runs on the device. Memory may go then. */
 void yk__device_drain(yk__device *dev, uint64_t point);

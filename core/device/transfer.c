@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "core/base/advance.h"
+#include "core/base/clock.h"
 #include "core/device/device_internal.h"
 
 yk_status yk__device_fail(yk__device *dev, yk_status status, const char *what, yk_error *err)
@@ -74,6 +75,9 @@ static yk_status lose_device(yk__device *dev, uint64_t idle_ns, yk_error *err)
                     dev->plugin->name, dev->place.device, dev->caps.name, (double)idle_ns * 1e-9, yk__call_ms() ? " would set it" : "");
 }
 
+/* A plugin leaves work behind only after 2 s without progress (plugin.h, queue_abort). It may then still access the host's memory, too. */
+#define LEFT_SECONDS 1.9
+
 void yk__device_settle(yk__device *dev)
 {
     const yk_queue_desc desc = {.size = sizeof desc, .kind = YK_QUEUE_COMPUTE};
@@ -90,9 +94,11 @@ void yk__device_settle(yk__device *dev)
     dev->stopped = true;
     pthread_mutex_unlock(&dev->queues_lock);
     yk__device_abort(dev, YK_E_CANCELLED);
+    const double begun = yk__clock_seconds();
     if (side)
         dev->table->queue_free(side); /* first: its commands wait for points of the other */
     dev->table->queue_free(queue);
+    dev->lost = yk__clock_seconds() - begun >= LEFT_SECONDS;
 }
 
 void yk__device_drain(yk__device *dev, uint64_t point)

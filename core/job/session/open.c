@@ -566,8 +566,6 @@ static void free_tables(yk_job *job)
 
 static void release_all(yk_job *job)
 {
-    if (atomic_load(&job->cancelled) && job->engine)
-        yk__engine_stop(job->engine); /* the device may still compute, in memory that goes now */
     for (size_t i = job->n_data; i-- > 0;)
         yk__data_free(job->data[i]);
     yk__opt_free(job->opt);
@@ -613,6 +611,8 @@ int yk_close(yk_job *job)
     }
     const bool watched = job->watched;
     yk__job_unregister(job);
+    if (atomic_load(&job->cancelled) && job->engine)
+        yk__engine_stop(job->engine); /* the device may still compute, in memory that goes now */
     if ((job->device && job->device->lost) || yk__engine_lost(job->engine)) {
         hung = job; /* memory that its device was given is kept for good */
     } else {
