@@ -15,7 +15,7 @@ base = {"train": f"--model mlp --model-config hidden=8 --data idx:{out}/images -
         "bench": "--model mlp --iterations 2"}
 own = {  # options in which ranks may differ: a pair of values that trains, or None for a file of settings, which turns into options
     "devices": None, "memory-limit": ("2G", "3G"), "allow-substitute": ("", None), "output-dir": (f"{out}/m", f"{out}/./m"),
-    "log": (f"{out}/log", None), "logging-dir": (f"{out}/a", None), "run-name": ("a", "b"), "json": ("", None), "report-to": ("csv", None),
+    "log": (f"{out}/log", None), "logging-dir": (f"{out}/a", None), "run-name": ("a", "b"), "json": ("", None),
     "output": (f"{out}/said1", f"{out}/said2"), "config-file": None, "dry-run": None, "plan": None, "measure-seconds": None,
     "device-file": None, "threads": None,
     "deepspeed": None, "fsdp-config": None, "parallelism-config": None, "accelerator-config": None,
@@ -40,7 +40,7 @@ unlike = {  # two values of every other option; None: not given. An option stand
     "do-eval": ("", None), "do-predict": ("", None), "metrics": ("loss", "loss,accuracy"), "save-strategy": ("no", "epoch"),
     "save-steps": ("2", "3"), "save-total-limit": ("1", "2"), "enable-jit-checkpoint": (None, "!"), "load-best-model-at-end": ("", None),
     "metric-for-best-model": ("loss", "accuracy"), "greater-is-better": ("", "!"), "early-stopping-patience": ("1", "2"),
-    "early-stopping-threshold": ("0.1", "0.2"), "fsdp": None, "sharded-ddp": None,
+    "early-stopping-threshold": ("0.1", "0.2"), "report-to": ("csv", "none"), "fsdp": None, "sharded-ddp": None,
     "shard": ("state", "gradients"),
     "shard-within": ("world", "host"), "shard-parts": ("equal", "2:1"), "shard-unit": ("1M", "2M"), "reshard-after-forward": ("on", "off"),
     "prefetch-units": ("1", "2"), "keep-whole": ("5000", "6000"), "keep-whole-params": None, "reduce": ("auto", "micro"),

@@ -14,7 +14,7 @@
 
 /* Options in which ranks may differ: a rank's own device and memory, files that rank 0 alone writes, files of settings, whose contents have
  * become options, and values that the core compares by their meaning (16M is 16777216). */
-static const char own[] = "devices|memory-limit|allow-substitute|output-dir|log|logging-dir|run-name|report-to|output|json|config-file|"
+static const char own[] = "devices|memory-limit|allow-substitute|output-dir|log|logging-dir|run-name|output|json|config-file|"
                           "deepspeed|fsdp-config|parallelism-config|accelerator-config|device-file|dry-run|plan|measure-seconds|threads|"
                           "bucket-bytes|shares|offload";
 /* Paths, which may differ between hosts: ranks compare whether one was given, and later what the files hold. */
