@@ -81,7 +81,7 @@ ln -s "$WORK/nowhere" "$FOLDER/yoke_other.so"
 said "a link to nothing hides no other plugin" 0 'other .*not used.*No such file' "$YOKE" plugin list
 said "nor does it keep a job from starting" 0 ' 0 failed' "$YOKE" test --devices template:0
 rm "$FOLDER/yoke_other.so" && mkdir "$FOLDER/yoke_other.so"
-said "nor does a folder called like one" 0 'other .*not used.*expected a file, got a folder or device' "$YOKE" plugin list
+said "nor does a folder called like one" 0 'other .*not used.*expected a file, got another kind' "$YOKE" plugin list
 rmdir "$FOLDER/yoke_other.so"
 compile "$FOLDER/yoke_other.so" "$LOADER"
 said "one whose file is called otherwise" 0 'other .*not used.*it is called "template": expected a file yoke_template.so' \

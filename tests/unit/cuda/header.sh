@@ -3,6 +3,8 @@
 # Our prototypes of the driver, of NVRTC, of NCCL, of cuBLASLt and of cuDNN against NVIDIA's headers, where there are some: CUDA_INCLUDE,
 # folders separated by blanks (of the packages nvidia-cuda-runtime, nvidia-cuda-nvrtc, nvidia-nccl, nvidia-cublas and nvidia-cudnn-cu13,
 # say), or /usr/local/cuda/include.
+grep -q '^#define YK_SANITIZER "none"' "$YOKE_BUILD/config.h" ||
+    { echo "1..0 # SKIP instrumented: the plain build's, as it runs no code of this one"; exit 0; }
 folders=
 for folder in ${CUDA_INCLUDE:-/usr/local/cuda/include /usr/include}; do
     folders="$folders -isystem $folder"

@@ -3,6 +3,8 @@
 # Units of the kit compile by NVIDIA's nvcc for each chip, where it is here (NVCC, or of PATH and /usr/local/cuda/bin), as a build
 # --with-nvcc has them in the plugin: one of them, for three chips; all, which takes minutes, with YOKE_TEST_LONG=1. Chips that an nvcc does
 # not know are left out by configure.
+grep -q '^#define YK_SANITIZER "none"' "$YOKE_BUILD/config.h" ||
+    { echo "1..0 # SKIP instrumented: the plain build's, as it runs no code of this one"; exit 0; }
 units=$YOKE_BUILD/backends/cuda/fatbin-units
 out=$(mktemp -d "${TMPDIR:-/tmp}/yoke-test.XXXXXX")
 trap 'rm -rf "$out"' EXIT
