@@ -6,7 +6,9 @@
 #ifndef YOKE_TOOLS_TRAIN_ALIKE_H
 #define YOKE_TOOLS_TRAIN_ALIKE_H
 
-#include "tools/train/train.h"
+#include <yoke/yoke.h>
+
+#include "tools/cli.h"
 
 /* yk_open, and the comparison of all ranks' options: a difference fails the job by an error that names the option and two values. NULL as
  * of yk_open. Ranks may differ in options of their own, such as --devices and --log; a new option of a command is compared. */
