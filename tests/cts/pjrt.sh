@@ -9,6 +9,7 @@ PLUGIN=$YOKE_BUILD/.libs/yoke_pjrt.so
 export YOKE_PLUGIN_DIR="$YOKE_BUILD/.libs" YOKE_CACHE_DIR="$WORK"
 # a vendor's library leaks at its end; the suite's own group looks for leaks of ours
 export ASAN_OPTIONS="${ASAN_OPTIONS-}:detect_leaks=0"
+[ "$SANITIZER" = none ] || export YOKE_PJRT_PROBE_MS=60000 # a trial took more than 12 s beside other instrumented tests
 
 # info NAME SAYS DEVICES: what `yoke info` says, and how many devices it lists, within 15 s
 info()
