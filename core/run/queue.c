@@ -69,7 +69,8 @@ yk_status yk__queue_advise_lack(const yk__queue *q, const yk__lack *lack, yk_err
 static const uint32_t part_of[YK__ACCOUNTS] = {YK__OF_PARAMS, YK__OF_GRADS, YK__OF_STATE, YK__OF_ACTIVATIONS, YK__OF_ACTIVATIONS,
                                                YK__OF_ACTIVATIONS};
 
-/* A part makes room if it has as many bytes as lack. Where none has, or the lack is unknown, those of a quarter of all bytes count. */
+/* A part makes room if it has as many bytes as lack. If no part has, or the lack is unknown, parts of a quarter of all bytes count.
+ * reserve: bytes left below the limit; 0 if the device refuses. */
 yk_status yk__queue_advise(const yk__queue *q, yk__account account, uint64_t bytes, uint64_t reserve, yk_error *err)
 {
     const uint64_t lacks = reserve && bytes > reserve ? bytes - reserve : 0;

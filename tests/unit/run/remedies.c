@@ -14,7 +14,8 @@
 #define ON_HOST "activations=host"
 
 static const char *const all_words[] = {"raise the limit", MICROS,      CHECKPOINTING,       ON_HOST,        "state=host",
-                                        "state=nvme:DIR",  "--shard params", "--shard gradients", "smaller batch", "yoke plan"};
+                                        "state=nvme:DIR",  "--shard params", "--shard gradients", "smaller batch", "yoke plan",
+                                        "--per-device-eval-batch-size"};
 enum { WORDS = sizeof all_words / sizeof all_words[0] };
 
 /* Fails unless the text has exactly these of all words, each once. */
@@ -51,6 +52,7 @@ START_TEST(a_remedy_is_open_and_of_the_part)
         {{OPEN}, {YK__OF_GRADS | YK__OF_PARAMS, false, 0}, {"--shard params", "yoke plan"}},
         {{.trains = true}, {YK__OF_PARAMS, false, 0}, {"yoke plan"}},
         {{.trains = false}, {YK__OF_ACTIVATIONS, false, 0}, {"smaller batch"}},
+        {{OPEN, .evaluates = true}, {YK__OF_ACTIVATIONS, true, 0}, {"raise the limit", "--per-device-eval-batch-size", "yoke plan"}},
         {{.trains = false}, {YK__OF_PARAMS, false, 0}, {NULL}},
     };
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
@@ -75,19 +77,33 @@ START_TEST(numbers_and_places_are_written)
 }
 END_TEST
 
-/* What a queue says where a buffer passes its limit, by what it holds. */
-static void queue_lacks(yk__account holds, yk__account asks, const char *const *words)
+/* A queue holds 950 bytes, and refuses 100 more: by its limit, or by the device's largest buffer (50), which is of no limit. */
+static void queue_refuses(uint64_t largest, yk__account holds, yk__account asks, const char *const *words)
 {
     yk_error err = YK_ERROR_INIT;
     yk__device *dev = NULL;
     yk_buffer *b = NULL;
     ck_assert_int_eq(ref_open(&dev, &err), YK_OK);
+    dev->caps.max_alloc = largest;
     yk__queue q = {.dev = dev, .limit = 1000, .open = {OPEN}};
     yk__queue_count(&q, 950, holds);
     ck_assert_int_eq(yk__queue_buffer(&q, 100, &b, asks, &err), YK_E_MEM);
     expect_words(err.text, words);
     yk__device_close(dev);
 }
+
+static void queue_lacks(yk__account holds, yk__account asks, const char *const *words)
+{
+    queue_refuses(0, holds, asks, words);
+}
+
+/* Neither the limit nor another part makes room for it. */
+START_TEST(a_buffer_above_the_largest_has_its_own_remedy)
+{
+    queue_refuses(50, YK__STATE_BYTES, YK__GRAD_BYTES, (const char *const[]){"--shard gradients", "yoke plan", NULL});
+    queue_refuses(50, YK__STATE_BYTES, YK__ARENA_BYTES, (const char *const[]){MICROS, CHECKPOINTING, ON_HOST, "yoke plan", NULL});
+}
+END_TEST
 
 /* The buffer that no longer fits may be of a small part. */
 START_TEST(the_large_part_has_the_remedy)
@@ -107,5 +123,6 @@ int main(void)
     tcase_add_test(t, a_remedy_is_open_and_of_the_part);
     tcase_add_test(t, numbers_and_places_are_written);
     tcase_add_test(t, the_large_part_has_the_remedy);
+    tcase_add_test(t, a_buffer_above_the_largest_has_its_own_remedy);
     return suite_run("remedies", t);
 }
