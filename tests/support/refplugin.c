@@ -180,6 +180,8 @@ static yk_status queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue *
 
 static void queue_free(yk_queue *q)
 {
+    if (ref.leave_ms)
+        usleep(1000 * ref.leave_ms);
     for (uint32_t i = 0; i < q->n_late; i++)
         free(q->late[i].slot);
     free(q);

@@ -19,6 +19,7 @@ typedef struct ref_state {
     uint32_t aborts;
     uint32_t own;           /* calls, but for those that ask, while no act of this process says what it is in */
     uint32_t update_ms;     /* what an optimizer's program takes besides */
+    uint32_t leave_ms;      /* time of queue_free, as of a plugin whose device runs on */
     bool takes_signals; /* opening it installs a handler of SIGTERM, and blocks SIGUSR1 */
     int late;               /* an optimizer's program runs when its point, or a later command of its queue, needs it */
     int breaks;             /* an optimizer's program fails, which shows when the queue is waited for */

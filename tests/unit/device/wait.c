@@ -223,6 +223,21 @@ START_TEST(a_job_ends)
 }
 END_TEST
 
+/* A plugin leaves work behind after 2 s, and its memory stays from then on; one that ends earlier leaves none. */
+START_TEST(a_device_that_runs_on_is_lost)
+{
+    static const uint32_t leave_ms[] = {0, 500, 2000};
+    yk_error err = YK_ERROR_INIT;
+    yk__device *dev = NULL;
+    ck_assert_int_eq(ref_open(&dev, &err), YK_OK);
+    ref.leave_ms = leave_ms[_i];
+    yk__device_settle(dev);
+    ck_assert_int_eq(dev->lost, leave_ms[_i] == 2000);
+    ref.leave_ms = 0;
+    yk__device_close(dev);
+}
+END_TEST
+
 int main(void)
 {
     TCase *t = tcase_create("wait");
@@ -232,6 +247,7 @@ int main(void)
     tcase_add_test(t, patience_follows_what_was_seen);
     tcase_add_test(t, no_call_is_the_programs_own);
     tcase_add_test(t, a_job_ends);
+    tcase_add_loop_test(t, a_device_that_runs_on_is_lost, 0, 3);
     tcase_set_timeout(t, 60);
     return suite_run("device_wait", t);
 }
