@@ -55,7 +55,7 @@ class Case:
 CASES = [
     Case("GPT-2 124M 4x256", "gpt2", 4, 3, "seq_len=256"),
     Case("BERT-base 32x128", "bert", 32, 2, "seq_len=128"),
-    Case("ResNet-18 128", "resnet18", 128, 3),
+    Case("ResNet-18 128", "resnet18", 128, 3, "stem=3x3"),
     Case("ResNet-20 128", "resnet20", 128, 10),
     Case("MLP 128", "mlp", 128, 300),
     Case("small MLP 16", "mlp", 16, 3000, "input_size=64,hidden=64+64", 1, ("fp32",), ("yoke", "eager", "compile")),
@@ -72,7 +72,7 @@ CASES += [dataclasses.replace(c, name=f"{c.name}, scaling", sides=("cpu:0-1", "c
 SMALL = {  # one of each family for the check that both sides train the same thing
     "gpt2": (4, "seq_len=16,n_layer=2,n_embd=64,n_head=4,vocab_size=500"),
     "bert": (4, "seq_len=16,num_hidden_layers=2,hidden_size=64,num_attention_heads=4,intermediate_size=128,vocab_size=500"),
-    "resnet18": (8, "widths=16+32+64+128"),
+    "resnet18": (8, "widths=16+32+64+128,stem=3x3"),
     "resnet20": (8, ""),
     "resnet50": (8, "widths=64+128+256+512,blocks_per_stage=1+2+1+1,image_size=64"),  # tests/cli/resnet.sh has its losses
     "mlp": (16, "input_size=64,hidden=64+64"),

@@ -213,7 +213,7 @@ static void unknown_type(yk_job *job, const char *path, yk_settings *s)
         unknown_name(job, own);
     else if (!strcmp(type, "resnet"))
         model_fail(job, YK_E_ARG, "%s: model_type \"resnet\" without yoke_model is a ResNet of transformers, whose layers and names "
-                   "Yoke has not; yk_model_load takes torchvision's into resnet50", path);
+                   "Yoke has not; yk_model_load takes torchvision's into resnet18 and resnet50", path);
     else
         model_fail(job, YK_E_ARG, "%s: expected model_type mlp, yoke-resnet, gpt2 or bert, got \"%s\": convert the "
                    "folder to one of these", path, type);

@@ -5,10 +5,11 @@
  *
  * resnet20, resnet32: three stages of 16, 32, 64 channels, shortcut option A (every second pixel, zero channels before
  * and after), names as in common checkpoints (conv1, bn1, layer1.0.conv1, .., linear).
- * resnet18: the ImageNet network with a 3x3 stem for small images, shortcut option B (downsample.0, downsample.1), fc.
- * resnet50: the ImageNet network with torchvision's structure and names: a 7x7 stem with a maximum over 3x3, both of stride 2, and
- * blocks of 1x1, 3x3, 1x1, the middle one with the stride and a quarter of the block's channels.
- * Keys: num_channels, num_labels, widths ("16+32+64"), blocks_per_stage ("3", "3+4+6+3"), hidden_act, batch_norm_eps, batch_norm_momentum.
+ * resnet18, resnet50: the ImageNet networks with torchvision's structure and names: a 7x7 stem with a maximum over 3x3, both of stride 2,
+ * shortcut option B (downsample.0, downsample.1), fc. A block of resnet50 has kernels of 1x1, 3x3, 1x1, the middle one with the stride
+ * and a quarter of the block's channels.
+ * Keys: num_channels, num_labels, widths ("16+32+64"), blocks_per_stage ("3", "3+4+6+3"), stem ("3x3" of stride 1 without a maximum, for
+ * small images, or "7x7"), hidden_act, batch_norm_eps, batch_norm_momentum.
  */
 #include "models/model.h"
 
@@ -117,6 +118,15 @@ static void read_blocks(yk_model *m, resnet_shape *shape)
         shape->blocks[s] = blocks[s < n ? s : n - 1];
 }
 
+static void read_stem(yk_model *m, resnet_shape *shape)
+{
+    const char *preset = shape->large_stem ? "7x7" : "3x3", *stem = yk_settings_text(m->settings, "stem", preset);
+    shape->large_stem = !strcmp(stem, "7x7");
+    if (!shape->large_stem && strcmp(stem, "3x3") != 0)
+        model_fail(m->job, YK_E_ARG, "stem: expected 3x3 or 7x7, got %s: change this key", stem);
+    yk_settings_put(m->settings, "stem", shape->large_stem ? "7x7" : "3x3");
+}
+
 static void read_settings(yk_model *m, resnet *net, const yk_data *data, const resnet_shape *shape)
 {
     int64_t chw[3] = {0, 0, 0};
@@ -126,6 +136,7 @@ static void read_settings(yk_model *m, resnet *net, const yk_data *data, const r
     if (yk_settings_has(m->settings, "widths"))
         net->shape.stages = yk_settings_ints(m->settings, "widths", net->shape.width, MAX_STAGES);
     read_blocks(m, &net->shape);
+    read_stem(m, &net->shape);
     net->n_channels = yk_settings_int(m->settings, "num_channels", chw[0] ? chw[0] : 3);
     net->n_classes = model_classes(m, data, 10);
     net->image_height = yk_settings_int(m->settings, "image_size", chw[1] ? chw[1] : 32);
@@ -194,8 +205,9 @@ static void resnet32_build(yk_model *m, void *object, const yk_data *data)
 
 static void resnet18_build(yk_model *m, void *object, const yk_data *data)
 {
+    const bool from_folder = yk_settings_has(m->settings, "yoke_model"); /* which names its stem, unless it is 3x3 */
     resnet_build(m, object, data, &(resnet_shape){.stages = 4, .convs = 2, .width = {64, 128, 256, 512}, .blocks = {2, 2, 2, 2},
-                                                  .option_b = true, .head = "fc"});
+                                                  .option_b = true, .large_stem = !from_folder, .head = "fc"});
 }
 
 static void resnet50_build(yk_model *m, void *object, const yk_data *data)
@@ -312,7 +324,7 @@ const model_kind model_resnet32 = {
 };
 const model_kind model_resnet18 = {
     .name = "resnet18",
-    .text = "ResNet-18 with a 3x3 stem",
+    .text = "ResNet-18 with a 7x7 stem, names as torchvision's",
     .model_type = "yoke-resnet",
     .layers = layers,
     .numbered = "layer#.#.",
