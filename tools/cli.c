@@ -137,7 +137,7 @@ static void print_options(const yk__cli_command *c, bool refused, void (*print)(
     for (size_t i = 0; i < c->n_options; i++)
         if (yk__cli_is_refused(&c->options[i]) == refused) {
             if (refused && !n)
-                printf(print == print_option ? "\nRefused, with why (options of other programs):\n"
+                printf(print == print_option ? "\nRefused, with the reason (options of other programs):\n"
                                              : ".SH REFUSED OPTIONS\nKnown from other programs:\n");
             print(&c->options[i]);
             n++;
@@ -199,7 +199,11 @@ static void print_spellings(const yk__cli_command *c)
         return;
     printf("\nNames of other programs, and the options that they stand for:\n");
     each_spelling(c, false, print_spelling);
-    printf("\nOptions of other programs that change nothing here, with why (a line says so):\n");
+    bool idle = false;
+    for (size_t i = 0; i < c->n_spellings; i++)
+        idle = idle || !c->spellings[i].ours;
+    if (idle)
+        printf("\nOptions of other programs that change nothing here, with the reason (a line says so):\n");
     each_spelling(c, true, print_spelling);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fixed shares: reads the parts of `--shares 3:1:2`, and counts each rank's rows of a batch by them (fixed.h has the rounding).
+ * Fixed parts, of rows by `--shares 3:1:2` and of slices by --shard-parts: reads the text, and counts each rank's rows of a batch (fixed.h
+ * has the rounding).
  *
  * core/job/team calls it, in the thread of the user's program: share_fixed.c when a job opens, share_rows.c for each batch. Pure: each rank
  * counts all ranks' rows alike, without messages.
@@ -19,7 +20,7 @@ static yk_status fixed_refuse(const char *text, const char *source, const char *
                     "3:1:2", source, text, ranks, of);
 }
 
-/* Reads the part that begins at *text, and moves *text behind it; false if it is no number of that range. */
+/* Reads the part that begins at *text, and moves *text behind it; false if it is no number up to YK__PART_MOST. */
 static bool read_part(const char **text, uint64_t *part)
 {
     const char *at = *text;

@@ -2,8 +2,8 @@
 /*
  * The list of a communicator's members by rank, and the lists of hosts that follow from it.
  *
- * comm.c sets it, under the plane's lock if the job has messages. Feeds ask it for the lowest member, which serves excluded ranks, and for
- * the excluded ranks.
+ * comm.c sets it, under the plane's lock if the job has messages. comm.c and the feeds ask for the lowest member, which serves excluded
+ * ranks, and for the number of excluded ranks.
  */
 #include "core/coll/members.h"
 

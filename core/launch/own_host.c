@@ -3,7 +3,7 @@
  * Finds this host in a list of hosts, by name or address, as it needs no ssh. Also finds the address by which other hosts reach it.
  *
  * cmd_launch.c marks this host in the list, launch_words.c asks about one name, and peer.c asks for the address, in the launcher's main
- * thread. A name that resolves to none of this host's addresses is another host's, even if this one has the same short name.
+ * thread. A name that resolves to none of this host's addresses is another host's, even if this host has the same short name.
  */
 #include "config.h"
 

@@ -240,7 +240,7 @@ static void address_send(yk__peer *peer, const yk__peer_config *config)
     record_send(peer, "port", config->port ? config->port : "0");
 }
 
-/* The user's own variables, which Yoke's rule leaves out. */
+/* Sends the variables of --env; names that begin with YOKE_ go with the variables of the job. */
 static void variables_send(yk__peer *peer, char *const *names)
 {
     for (; *names; names++) {

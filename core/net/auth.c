@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cryptographic primitives of connections: random numbers, MACs, keys that follow from the job's secret. hello.c, frame.c and
- * transports call them, in any thread. BLAKE2b (RFC 7693) is keyed, so it needs no HMAC; in software it is two to three times as fast as
- * SHA-256.
+ * The cryptographic primitives of connections: random numbers, MACs, keys that follow from the job's secret. hello.c, frame.c,
+ * core/control/start and the transports call them, in any thread. Without libsodium yk__auth_init fails. BLAKE2b (RFC 7693) is keyed, so it
+ * needs no HMAC; in software it is two to three times as fast as SHA-256.
  */
 #include "config.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A link: an authenticated connection of two hosts, with a buffer for each direction, that never blocks. assemble.c opens it, and the
- * agent's thread then sends and reads frames (core/control/agent.c). Bytes that were sent or read are dropped from the front once the
- * buffer is empty, or more than half used.
+ * A link: an authenticated connection of two hosts, with a buffer for each direction, that never blocks. assemble.c opens it and gathers
+ * the ranks over it (core/control/start). The agent's thread then sends and reads frames (core/control/agent.c). Bytes that were sent or
+ * read are dropped from the front once the buffer is empty, or more than half used.
  */
 #include "config.h"
 

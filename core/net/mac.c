@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * MACs of data between hosts: Poly1305 with a key for each message number, over libsodium (mac.h). The socket transport computes them piece
- * by piece while it sends and receives, in its own threads.
+ * MACs of data between hosts: Poly1305 with a key for each message number, over libsodium (mac.h). The sock transport computes them piece
+ * by piece while it sends and receives, the ofi transport for a whole frame; each under its transport's lock.
  */
 #include "config.h"
 

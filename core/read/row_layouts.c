@@ -41,7 +41,7 @@ static const struct row_layout {
     {{"tokens"}, ": words with tags; the classification of tokens is not built"},
 };
 
-/* True if the name is names of two columns with '+' between them. */
+/* True if the name joins the names of two columns with '+'. */
 static bool joins_columns(bool (*has)(const void *row, const char *key), const void *row, const char *name)
 {
     char first[256];

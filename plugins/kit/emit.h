@@ -49,7 +49,7 @@ void kit_emit_map(kit_text *text, const char *name, const kit_chain *chain, cons
 void kit_emit_reduce(kit_text *text, const char *name, const kit_chain *chain, const kit_space *s);
 /* The same for a kept innermost dimension on a GPU, in parts of the outermost reduced dimension. Outputs are f32 [parts, outputs], and
  * meta has one more number: that dimension's length per part. Group: (block of outputs, part), of KIT_PART_TEAM work-items; a block is
- * KIT_PART_ACROSS vectors. lined: every leaf's lines are whole vectors at multiples of their size (K_LINED of dialect.kc). */
+ * KIT_PART_ACROSS vectors. lined: lines of every leaf are whole vectors at multiples of their size (K_LINED). */
 #define KIT_PART_TEAM 128u
 #define KIT_PART_ACROSS 32 /* K_ACROSS of dialect.kc */
 void kit_emit_parts(kit_text *text, const char *name, const kit_chain *chain, const kit_space *s, bool lined);
@@ -58,15 +58,15 @@ void kit_emit_parts(kit_text *text, const char *name, const kit_chain *chain, co
 void kit_emit_team(kit_text *text, const char *name, const kit_chain *chain, const kit_space *s, bool parts);
 
 /*
- * A map by work-items with a vector of 16 bytes each (emit_wide.c). kit_wide_of returns its elements, 4 or 8, which are the unit's
- * K_WIDTH; 0 if the operands' lines are not such vectors. scratch: leaf 0 is in scratch memory at such a place, and not in its slot.
+ * A map by work-items with a vector of 16 bytes each (emit_wide.c). kit_wide_of returns the vector's elements, 4 or 8, the unit's K_WIDTH;
+ * 0 if the operands' lines are not such vectors. scratch: leaf 0 is in scratch memory, at a multiple of 16 bytes, and not in its slot.
  * After kit_meta_map's meta the kernel has the number of vectors, and the number per line.
  */
 uint32_t kit_wide_of(const kit_chain *chain, const kit_space *s, bool scratch);
 void kit_emit_wide(kit_text *text, const char *name, const kit_chain *chain, const kit_space *s, uint32_t width);
 
-/* Run-time data for these kernels; returns the number of longs (at most KIT_META). block: elements, or outputs, of a
- * group; *groups: how many groups to start. */
+/* Run-time data for these kernels; returns the number of longs (at most KIT_META). block: elements, or outputs, of a group. *groups: number
+ * of groups to start. */
 #define KIT_META (8 + YK_MAX_DIMS * (KIT_OPERANDS + 1))
 uint32_t kit_meta_map(const kit_chain *chain, const kit_space *s, int64_t block, int64_t *meta, int64_t *groups);
 uint32_t kit_meta_reduce(const kit_chain *chain, const kit_space *s, int64_t block, int64_t *meta, int64_t *groups);

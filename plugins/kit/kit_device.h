@@ -41,7 +41,7 @@ typedef struct kit_device {
     /*
      * Describes device i. caps and target come with defaults: the types of the kit's kernels, slots at multiples of 256 bytes, no flags.
      * caps->mem_total is a limit that the kit keeps: it refuses buffers beyond it, and fills in mem_free. target: the members about
-     * kernels; a device without `build` leaves it as it is. Needs no open device.
+     * kernels. A device without `build` leaves target as it is. Needs no open device.
      */
     void (*describe)(uint32_t i, yk_device_caps *caps, kit_target *target);
     /*
@@ -94,8 +94,8 @@ typedef struct kit_device {
     /* True if `call` computes this node, of any operation, with its types, strides and flags. The host asks before values have slots. A
      * composite for which it is true is claimed. Always the same answer for one node. */
     bool (*has)(void *device, const yk_graph *graph, uint32_t node);
-    /* Computes a node. operand: its inputs, then its outputs; number.i64 is the byte at which the value begins. operand is valid during
-     * the call, graph until the stream's next `wait` returns. May be done only at `wait`, after the stream's earlier work. */
+    /* Computes a node. operand: its inputs, then its outputs; number.i64 is the byte at which the value begins. operand is valid during the
+     * call. graph is valid until the stream's next `wait` returns. May be done only at `wait`, after the stream's earlier work. */
     yk_status (*call)(void *stream, const yk_graph *graph, uint32_t node, const kit_argument *operand);
 } kit_device;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arguments of a launch, and the entry of a kernel in plain C. An entry is a function that calls its kernel for each group, so that a
- * device whose compiler makes shared objects needs no list of the kernel's parameters:
+ * Arguments of a launch, and the entry of a kernel in plain C. An entry is a function that calls its kernel for each group. So a device
+ * whose compiler makes shared objects needs no list of the kernel's parameters:
  *
  *     void kit_entry(const kit_argument *argument, const uint64_t groups[3]);
  *

@@ -62,8 +62,8 @@ typedef struct kit_attention {
 } kit_attention;
 
 /*
- * y = x * w, a convolution, or one of its gradients, from the gradient of y and the other operand. x [images, channels, height, width],
- * w [filters, channels / groups, tall, wide], y [images, filters, rows, cols], all dense, of one type, each at a multiple of 16 bytes.
+ * y = x * w, a convolution, or one of its gradients, from the gradient of y and the other operand. x [images, channels, height, width], w
+ * [filters, channels / groups, tall, wide], y [images, filters, rows, cols]. They are dense, of one type, each at a multiple of 16 bytes.
  * Sums are in fp32. The struct has no padding, so equal bytes mean equal convolutions.
  */
 typedef struct kit_convolution {

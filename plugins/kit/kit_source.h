@@ -8,8 +8,8 @@
 #define KIT_PARTS 5
 
 /*
- * The source of a unit: texts to compile as one, in order. file: kit_unit.file; NULL for generated kernels, whose text (of one or
- * several units, in order) is `generated`. False for an unknown file.
+ * The source of a unit: texts to compile as one, in order. file: kit_unit.file, or NULL for generated kernels. `generated` is their text,
+ * of one or several units, in order. False for an unknown file.
  */
 bool kit_unit_parts(const kit_target *target, const char *file, const char *generated, const char *part[KIT_PARTS]);
 /* The compiler's macros, "-DNAME=VALUE" each, separated by blanks; false if they do not fit. */
@@ -20,8 +20,8 @@ const char *kit_row_macros(const kit_target *target);
 /* The macros of generated products. */
 const char *kit_generated_macros(const kit_target *target);
 
-/* For the lowering: the kernel of a product, before which its macros are written; lanes: the one for kit_target.lanes; mma: for
- * kit_target.mma, or kit_target.coop. */
+/* For the lowering: the text of a product's kernel; the lowering writes its macros before it. lanes: the kernel for kit_target.lanes; mma:
+ * for kit_target.mma, or kit_target.coop. */
 const char *kit_dot_source(const kit_target *target, bool lanes, bool mma);
 
 #endif

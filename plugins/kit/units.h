@@ -50,8 +50,8 @@ void kit_units_init(kit_units *units);
 void kit_units_release(kit_units *units, bool release_code);
 /* The code of a program's units, of[i] for unit[i]; the device owns it. YK_E_MEM, or the error of `build`. */
 yk_status kit_units_get(kit_units *units, const kit_program *program, void **of);
-/* For a compiler of plain C (CPU shape): of[i] is the code of launch[i]'s kernel with its entry (kit_entry.h), NULL for a library's launch.
- * The device owns it. The same errors. */
+/* For a compiler of plain C (CPU shape). of[i] is the code of launch[i]'s kernel with its entry (kit_entry.h), or NULL for a library's
+ * launch. The device owns it. The same errors. */
 yk_status kit_units_entries(kit_units *units, const kit_program *program, void **of);
 
 #endif

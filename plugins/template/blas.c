@@ -7,8 +7,8 @@
  * The functions of this device work at once. An asynchronous device makes its queue in stream_new; put, get and call enqueue and return;
  * `wait` drains the queue. A late failure is returned by `wait`, after kit_device_say in the thread that calls `wait`.
  *
- * Change these, in this order: device_describe, memory_take to memory_get, then node_known and node_call, one operation after another. Run
- * `yoke-cts --plugin ./yoke_blas.so` after each.
+ * Change these functions, in this order: device_describe, memory_take to memory_get, then node_known and node_call, one operation after
+ * another. Run `yoke-cts --plugin ./yoke_blas.so` after each.
  */
 #include <stdio.h>
 #include <stdlib.h>

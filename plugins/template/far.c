@@ -4,9 +4,9 @@
  * shows a host a GPU's features: buffers that cannot be mapped, copies in parallel to the caller, points, several queues, registered host
  * memory. The reference kernels play the device.
  *
- * Change these, in this order: device_caps (its flags first, as they describe this machine), memory_take and memory_give (the place of
- * buffers), far_copy (moving bytes), program_new (compile), far_run (run), node_claims. Build it as its Makefile.am says, and run
- * `yoke-cts --plugin ./yoke_far.so` after each.
+ * Change these functions, in this order: device_caps (its flags first, as they describe this machine), memory_take and memory_give (the
+ * place of buffers), far_copy (moving bytes). Then come program_new (compile), far_run (run) and node_claims. Build it as its Makefile.am
+ * says, and run `yoke-cts --plugin ./yoke_far.so` after each.
  */
 #include <pthread.h>
 #include <stdbool.h>

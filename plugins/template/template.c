@@ -3,9 +3,9 @@
  * A complete plugin for Yoke, to copy and change. It computes in the thread that calls queue_run: a few operations by its own loops,
  * every other one by the host's reference kernels (host->eval_node). It is slow and right.
  *
- * Change these, in this order: device_count and device_caps (your devices), buffers (the place of memory), program_new (turn the graph
- * into something your device can run repeatedly), queue_run (run it). Then claim composites, one after another, and run
- * `yoke-cts --plugin ./yoke_template.so` after each.
+ * Change these functions, in this order: device_count and device_caps (your devices), buffers (the place of memory), program_new and
+ * queue_run. program_new turns the graph into a program that your device can run repeatedly; queue_run runs it. Then claim composites, one
+ * after another, and run `yoke-cts --plugin ./yoke_template.so` after each.
  */
 #include <stdatomic.h>
 #include <stdbool.h>

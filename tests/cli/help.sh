@@ -5,7 +5,9 @@
 
 helps() { # helps PROGRAM [COMMAND]: each option has a line with words behind it
     "$@" --help >"$out/help" && head -n 1 "$out/help" | grep -q '^usage: yoke' || return 1
-    ! grep -E '^  --[a-z0-9-]+( [^ ]+)? *$' "$out/help" && ! grep -n '.\{150,\}' "$out/help"
+    ! grep -E '^  --[a-z0-9-]+( [^ ]+)? *$' "$out/help" && ! grep -n '.\{150,\}' "$out/help" &&
+        awk '/^(Options|Names|Refused).*:$/ { head = $0; next } head && !NF { print "no option below: " head; bad = 1 }
+             { head = "" } END { exit bad }' "$out/help"
 }
 
 manual() { # manual PROGRAM [COMMAND]: it has the sections of a page, and every option of --help

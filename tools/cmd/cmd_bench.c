@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command yoke bench: times whole training steps on random data, the efficiency of a mixed job, and the host's cost of a step. yoke.c
- * calls it by its table of commands, in the main thread; with several ranks each rank runs the same command line.
+ * The command yoke bench: times whole training steps and the host's cost of a step, here, the efficiency of a mixed job (mixed.c) and a
+ * processor's peaks (peaks.c). yoke.c calls it by its table of commands, in the main thread; with several ranks each rank runs the same
+ * command line.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -37,10 +38,10 @@ static const yk__cli_command command = {
     .text = "step: whole training steps (forward, backward, update) on random data, after warm-up steps: 2, and\n"
             "with several ranks as many as it takes for their shares to settle.\n\n"
             "peaks: multiply-adds in fp32, bf16 and int8 by each instruction set the machine has, and reading, copying and\n"
-            "filling caches and memory, on one thread and on all; the floor of a step is its operations over such a peak.\n\n"
-            "mixed: each of two devices alone and both together, in turn; prints the throughput together over the sum of the\n"
-            "two alone, by the least step of all rounds, by the median one, and round by round: the least steps of runs that\n"
-            "stand minutes apart compare moments, not devices, where the clock changes or other programs disturb the cores.\n\n"
+            "filling caches and memory, on one thread and on all. The least time of a step is its operations over such a peak.\n\n"
+            "mixed: each of two devices alone and both together, in turn. It prints the throughput together over the sum of the\n"
+            "two alone, by the least step of all rounds, by the median one, and round by round. If the clock changes or other\n"
+            "programs disturb the cores, the least steps of runs that are minutes apart compare moments, not devices.\n\n"
             "step-overhead: the host thread's time for a step whose program is known.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
@@ -142,7 +143,7 @@ static void whole_step(bench *b)
     yk_grad_norm(b->sample.opt); /* waits for the step */
 }
 
-/* Steps until programs and kernels are there, and it is decided which ranks take part, with which shares. */
+/* Runs steps until programs and kernels are there, and the members and their shares have settled. */
 static void warm_up(bench *b)
 {
     const double began = train_seconds();
@@ -170,7 +171,7 @@ static double ms_of(struct timeval t)
     return 1e3 * (double)t.tv_sec + 1e-3 * (double)t.tv_usec;
 }
 
-/* All ranks are here: one that is excluded may hear of steps late. */
+/* The time at which all ranks are here, as an excluded rank may hear of steps late. */
 static double seconds_of_all(const bench *b)
 {
     yk_barrier(b->sample.job);

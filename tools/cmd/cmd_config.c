@@ -21,18 +21,18 @@
 /* Settings: X(option, its value (NULL: a switch), its help, its section, its question (NULL: never asked), least and most of its number
  * (most 0: none), asked of several hosts alone). yoke train's own reader checks the settings of its section. */
 #define CONFIG_SETTINGS(X) \
-    X("nnodes", "N", "so many hosts", "launch", "How many hosts?", 1, 65536, false) \
-    X("node-rank", "N", "which of these hosts this one is, from 0", "launch", "Which of them is this one, from 0?", 0, 65535, true) \
-    X("master-addr", "ADDRESS", "where rank 0 listens, with several hosts", "launch", "At which address does rank 0 listen?", 0, 0, \
+    X("nnodes", "N", "hosts of the job", "launch", "How many hosts?", 1, 65536, false) \
+    X("node-rank", "N", "number of this host among --nnodes, from 0", "launch", "Which of them is this one, from 0?", 0, 65535, true) \
+    X("master-addr", "ADDRESS", "address on host 0 at which rank 0 listens", "launch", "At which address does rank 0 listen?", 0, 0, \
       true) \
-    X("master-port", "PORT", "and its port", "launch", "At which port?", 1, 65535, true) \
+    X("master-port", "PORT", "the port at --master-addr", "launch", "At which port?", 1, 65535, true) \
     X("devices", "SPECS", "devices of each host, one rank each", "launch", "Which devices of each host (cpu/2, cuda:*, auto)?", 0, 0, \
       false) \
-    X("num-processes", "N", "so many ranks in all", "launch", "How many ranks in all?", 1, 65536, false) \
-    X("nproc-per-node", "N", "so many ranks on each host", "launch", NULL, 1, 65536, false) \
+    X("num-processes", "N", "ranks in all", "launch", "How many ranks in all?", 1, 65536, false) \
+    X("nproc-per-node", "N", "ranks on each host", "launch", NULL, 1, 65536, false) \
     X("hosts", "LIST", "run on these hosts, by ssh", "launch", NULL, 0, 0, false) \
-    X("hostfile", "FILE", "a file of such hosts", "launch", NULL, 0, 0, false) \
-    X("max-restarts", "N", "start the job anew when a rank dies, so many times at most", "launch", NULL, 0, 1000, false) \
+    X("hostfile", "FILE", "a file with a host on each line", "launch", NULL, 0, 0, false) \
+    X("max-restarts", "N", "most starts of the job after a rank died or failed", "launch", NULL, 0, 1000, false) \
     X("precision", "P[,..]", "fp32, bf16, fp16 or fp8; by rank: fp32,bf16", "train", "Which precision (fp32, bf16, fp16, fp8)?", 0, 0, \
       false) \
     X("shard", "STAGE", "values in slices over the ranks: state, gradients, params", "train", \
@@ -59,7 +59,7 @@
     X("max-grad-norm", "R", "clip the gradient to this norm", "train", "Which norm is the gradient clipped to?", 0, 0, false) \
     X("loss-scaling", "KEY=VALUE,..", "of fp16", "train", NULL, 0, 0, false) \
     X("plan", "auto|none", "auto: take the options of yoke plan", "train", NULL, 0, 0, false) \
-    X("measure-seconds", "S", "--plan auto: time to run steps of the candidates in", "train", NULL, 0, 0, false)
+    X("measure-seconds", "S", "--plan auto: seconds in which steps of the candidates run", "train", NULL, 0, 0, false)
 #define CONFIG_OPTION(option, arg, help, section, text, least, most, hosts) {option, arg, NULL, help " (yoke " section ")", NULL},
 #define CONFIG_QUESTION(option, arg, help, section, text, least, most, hosts) {option, section, arg, text, least, most, hosts},
 
@@ -92,11 +92,11 @@ static const yk__cli_command command = {
             "\n"
             "    yoke: 1\n    launch:\n      devices: cpu/2\n    train:\n      precision: bf16\n"
             "\n"
-            "Below launch and train stand options of these commands. A file that --config-file does not name is read by both where it is "
-            "~/.config/yoke/config.yaml; --config-file none leaves it out.\n"
+            "Below launch and train stand options of these commands. Without --config-file both commands read "
+            "~/.config/yoke/config.yaml, if it is there; with --config-file none they read no file.\n"
             "\n"
-            "With --dry-run and a file that is there, of Yoke, Accelerate or DeepSpeed, each key is printed with what becomes of it here: "
-            "honoured, mapped, not needed, not built yet or refused; and the options that they make.",
+            "With --dry-run and a file of Yoke, Accelerate or DeepSpeed, each key is printed with its fate: honoured, mapped, not needed, "
+            "not built yet or refused. The options that the keys make follow.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .spellings = spellings,

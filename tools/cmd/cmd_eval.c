@@ -26,7 +26,7 @@ static const yk__cli_command command = {
     .name = "eval",
     .usage = "--from DIR --data|--eval-data KIND:PATH [options]",
     .summary = "evaluate a model",
-    .text = "Prints mean loss, accuracy and what else --metrics names over the evaluation part of --data, the part that training\n"
+    .text = "Prints mean loss, accuracy and the other --metrics over the evaluation part of --data, the part that training\n"
             "would leave out (for idx: t10k; for csv and jsonl: all rows of the file, or those of --eval-rows; for text: the last\n"
             "tenth), or over --eval-data. A text named by --eval-data is evaluated whole.\n"
             "Names of labels are numbered as the model's config.json says (id2label).",

@@ -526,11 +526,11 @@ int yk__cmd_info(int argc, char **argv)
 /* ---- yoke env -------------------------------------------------------------------------------------------------------- */
 
 static const yk__cli_option env_options[] = {
-    {"devices", "SPECS", NULL, "as of another command: its setting is shown as from an option", NULL},
-    {"shares", "equal|speed|N:N..", NULL, "the same", NULL},
-    {"precision", "P", NULL, "the same", NULL},
-    {"gradient-accumulation-steps", "N", NULL, "the same", NULL},
-    {"memory-limit", "BYTES", NULL, "the same", NULL},
+    {"devices", "SPECS", NULL, "an option of other commands: its setting is shown as given here", NULL},
+    {"shares", "equal|speed|N:N..", NULL, "an option of other commands, as --devices", NULL},
+    {"precision", "P", NULL, "an option of other commands, as --devices", NULL},
+    {"gradient-accumulation-steps", "N", NULL, "an option of other commands, as --devices", NULL},
+    {"memory-limit", "BYTES", NULL, "an option of other commands, as --devices", NULL},
     {"json", NULL, NULL, "one JSON object of the same content", NULL},
 };
 

@@ -36,7 +36,7 @@ static const yk__cli_command command = {
     .usage = "FILE [--as KIND] [--json]",
     .summary = "show the contents of a data, model or token file",
     .text =
-        "Reads the whole file with the reader that training uses. What is refused there is refused here: one line on\n"
+        "Reads the whole file with the reader that training uses. It refuses what training refuses: one line on\n"
         "standard error with the file, the place and what was expected, and exit code 2.\n\n"
         "csv, tsv and jsonl take text=COLUMN, label=COLUMN and classes=N, which check the rows as labelled texts;\n"
         "csv and tsv also delimiter=comma|tab|semicolon|pipe; tokens takes dtype=u16|u32; idx takes\n"

@@ -29,24 +29,24 @@
 #define REFUSED(name, value, why) {name, YK_REFUSED, value, why, NULL}
 
 static const yk__cli_option options[] = {
-    {"devices", "SPECS", NULL, "which devices: one rank each; of each host, where there are several", "YOKE_DEVICES"},
-    {"num-processes", "N", NULL, "so many ranks in all: those of a list of hosts from the first on, else an even part on each", NULL},
+    {"devices", "SPECS", NULL, "devices, one rank each; with several hosts those of each host", "YOKE_DEVICES"},
+    {"num-processes", "N", NULL, "ranks in all; they fill a list of hosts from the first on, else each host has an even part", NULL},
     {"nproc-per-node", "N|gpu|cpu|auto", NULL,
-     "so many ranks on each host; gpu: one per accelerator, cpu: one per core, auto: one per device", NULL},
-    {"nnodes", "N", "1", "so many hosts; this command starts those of one, and is given on each, with --node-rank", NULL},
-    {"node-rank", "N", "0", "which of these hosts this one is, from 0", NULL},
-    {"master-addr", "ADDRESS", NULL, "where rank 0 listens, on host 0", "YOKE_ADDR"},
-    {"master-port", "PORT", NULL, "and its port (default with --nnodes: 29500)", "YOKE_PORT"},
-    {"precision", "P", NULL, "of the program behind it, where its own options or its yk_config name none", NULL},
+     "ranks on each host; gpu: one per accelerator, cpu: one per core, auto: one per device", NULL},
+    {"nnodes", "N", "1", "hosts of the job; this command starts the ranks of one, and is given on each, with --node-rank", NULL},
+    {"node-rank", "N", "0", "number of this host among --nnodes, from 0", NULL},
+    {"master-addr", "ADDRESS", NULL, "address on host 0 at which rank 0 listens", "YOKE_ADDR"},
+    {"master-port", "PORT", NULL, "the port at --master-addr (default with --nnodes: 29500)", "YOKE_PORT"},
+    {"precision", "P", NULL, "precision of the program, if neither its options nor its yk_config name one", NULL},
     {"hosts", "LIST", NULL, "run on these hosts, by ssh: NAME, NAME:RANKS or NAME:RANKS=SPECS each, with commas between", NULL},
-    {"hostfile", "FILE", NULL, "a file with one host of such a list on each line, or 'NAME slots=RANKS'", NULL},
-    {"env", "NAME[=VALUE]", NULL, "give the ranks this variable, on other hosts too; may stand several times", NULL},
-    {"ssh", "COMMAND", NULL, "the command that runs another on a host, default: ssh -o BatchMode=yes", "YOKE_SSH"},
-    {"max-restarts", "N", "0", "start the job anew when a rank dies or fails, so many times at most", "YOKE_MAX_RESTARTS"},
+    {"hostfile", "FILE", NULL, "a file with a host on each line, written as in --hosts or as 'NAME slots=RANKS'", NULL},
+    {"env", "NAME[=VALUE]", NULL, "a variable for the ranks, on other hosts too; may be given several times", NULL},
+    {"ssh", "COMMAND", NULL, "the command that runs another one on a host (default: ssh -o BatchMode=yes)", "YOKE_SSH"},
+    {"max-restarts", "N", "0", "most starts of the job after a rank died or failed", "YOKE_MAX_RESTARTS"},
     {"config-file|default-config-file", "FILE", NULL,
      "settings in YAML (Yoke's, Accelerate's) or JSON (DeepSpeed's); none: no file", "YOKE_CONFIG_FILE"},
-    {"dry-run", NULL, NULL, "print what would be run where, and start no rank; hosts are asked for their devices", NULL},
-    {"json", NULL, NULL, "print, when all has ended, one JSON line about the job on standard output", NULL},
+    {"dry-run", NULL, NULL, "print the commands that would run on each host, and start no rank; hosts are asked for their devices", NULL},
+    {"json", NULL, NULL, "print one JSON line about the job on standard output when it has ended", NULL},
     REFUSED("multi-gpu|multi-cpu|multi-xpu|multi-npu", NULL, "--devices says which devices there are, one rank each: --devices cuda:*"),
     REFUSED("include|exclude", "LIST", "--hosts names the hosts and --devices the devices: --hosts a:2,b or --devices 'cuda:0 cuda:1'"),
     REFUSED("gpu-ids|num-gpus", "LIST", "--devices names the devices: --devices 'cuda:0 cuda:1'"),
@@ -169,48 +169,47 @@ static const yk__cli_command command = {
         "The ranks meet in shared memory that has no name and ends with them. The job's secret goes to them over the "
         "inherited descriptor YOKE_JOB_FD, never over a command line or the environment.\n"
         "\n"
-        "When a rank is killed, stops, dies or ends with an error, the others are ended within two seconds and one "
-        "line names the rank; one that lives but does nothing while others wait for it (a deadlock, a device that never "
-        "finishes) is found later: in a call of the library or of a device after 30 s, or 20 times the longest of its kind so "
-        "far, and ten times as long while its process computes; in its program's own code, at a pipe or a terminal, "
-        "and in its first wait for a disk, it is named "
-        "in one line after that time, and ended after YOKE_STUCK_MS. A compilation has 20 times its device's estimate, where the device "
-        "gives one, if that is longer. A connection that ends or "
-        "carries nothing while its ranks live ends the job within five seconds. SIGINT, SIGTERM, SIGHUP and SIGUSR1 are passed on to the "
-        "ranks; a second one kills them. Ranks that save what they do and leave with exit code 75 have the time that they need for it. "
-        "Ctrl-Z stops the whole job. If the launcher itself is killed, the ranks end too.\n"
+        "When a rank is killed, stops, dies or ends with an error, the launcher ends the other ranks within two seconds, and "
+        "one line names the rank. A rank that lives but does nothing while other ranks wait for it (a deadlock, a device that "
+        "never finishes) is found later. In a call of the library or of a device it has 30 s, or 20 times the longest of its "
+        "kind so far, and ten times as long while its process computes. In its program's own code, at a pipe or a terminal, and "
+        "in its first wait for a disk, one line names it after that time, and it ends after YOKE_STUCK_MS. A compilation has 20 "
+        "times its device's estimate, if the device gives one and that is longer. A connection that ends or carries nothing "
+        "while its ranks live ends the job within five seconds. The launcher passes SIGINT, SIGTERM, SIGHUP and SIGUSR1 on to "
+        "the ranks; a second signal kills them. Ranks that save and leave with exit code 75 have the time that they need for "
+        "it. Ctrl-Z stops the whole job. If the launcher itself is killed, the ranks end too.\n"
         "\n"
-        "With --max-restarts N a job of which a rank died, stopped or ended with another code than 0 and 2 is started anew once all have "
-        "ended, with the same ranks, at most N times; a line says why, and which restart it is. Wrong input (exit code 2) and a "
-        "signal to the launcher end it. YOKE_RESTART_COUNT tells the ranks how often that was: 'yoke train' goes on from the newest "
-        "checkpoint that it wrote into its folder in an earlier attempt, or begins anew there, and adds to its logs. Several hosts have to "
-        "share that folder.\n"
+        "With --max-restarts N the launcher starts a job anew, with the same ranks, at most N times. It does so when a rank "
+        "died, stopped or ended with another code than 0 and 2, and all ranks have ended; a line gives the reason and the "
+        "number of the restart. Wrong input (exit code 2) and a signal to the launcher end the job. YOKE_RESTART_COUNT tells "
+        "the ranks the number of restarts. 'yoke train' goes on from the newest checkpoint that it wrote into its folder in an "
+        "earlier attempt, or begins anew there, and adds to its logs. Several hosts have to share that folder.\n"
         "\n"
-        "Environment: YOKE_LIVENESS_MS is how long a rank may give no sign of life (default 1300; 0 switches this "
-        "off, as for a debugger that stops one rank); YOKE_STUCK_MS is how long a rank that others wait for may do nothing, in whatever "
-        "it is, if it is set (default 600000, for its program's own code; 0 switches this off, and so does YOKE_LIVENESS_MS=0 unless it "
-        "is set): calls of the library, "
-        "compiled programs, reads and writes, and what its device finishes count as something done, work of the program's "
-        "own does not; YOKE_JOIN_MS is how long the ranks wait for each other at the "
-        "start (default 300000).\n"
+        "Environment: YOKE_LIVENESS_MS is the time for which a rank may give no sign of life (default 1300; 0 switches this "
+        "off, as for a debugger that stops one rank). YOKE_STUCK_MS is the time for which a rank that other ranks wait for may "
+        "do nothing. If it is set, it rules in every case; the default, 600000, is for the program's own code. 0 switches this "
+        "off, and so does YOKE_LIVENESS_MS=0 unless YOKE_STUCK_MS is set. Calls of the library, compiled programs, reads and "
+        "writes, and work that the device finishes count as something done; work of the program's own does not. YOKE_JOIN_MS is "
+        "the time for which the ranks wait for each other at the start (default 300000).\n"
         "\n"
-        "With --hosts the ranks run on several hosts, numbered in the order of the list: --hosts a:2,b:4 or, with devices, --hosts "
-        "'a=opencl:0 opencl:1,b:4=cpu/4'. A host without a number of ranks has one per device. ssh has to work without a password, "
-        "and yoke, the program and the current folder have the same path on every host; variables whose names begin with YOKE_ are "
-        "passed on, and those of --env. localhost, and this host's own name or address, needs no ssh. -n beside such a list fills "
-        "it from its first host on, and --nproc-per-node counts the ranks of each. In a Slurm allocation of several nodes they are the "
-        "hosts, and srun takes the place of ssh; YOKE_LAUNCHER=none takes this node alone. "
-        "The job's secret goes to the hosts over standard input. With ranks on another host each printed line has '[RANK] ' in front. "
-        "Rank 0 listens, until all have come, at the address where ssh reached its host, or at YOKE_ADDR and YOKE_PORT.\n"
+        "With --hosts the ranks run on several hosts, numbered in the order of the list: --hosts a:2,b:4 or, with devices, "
+        "--hosts 'a=opencl:0 opencl:1,b:4=cpu/4'. A host without a number of ranks has one per device. ssh has to work without "
+        "a password. yoke, the program and the current folder have the same path on every host. The launcher passes on "
+        "variables whose names begin with YOKE_, and those of --env. localhost, and this host's own name or address, needs no "
+        "ssh. -n beside such a list fills it from its first host on, and --nproc-per-node counts the ranks of each host. In a "
+        "Slurm allocation of several nodes the nodes are the hosts, and srun takes the place of ssh; YOKE_LAUNCHER=none takes "
+        "this node alone. The job's secret goes to the hosts over standard input. With ranks on another host each printed line "
+        "has '[RANK] ' in front. Until all ranks have come, rank 0 listens at the address where ssh reached its host, or at "
+        "YOKE_ADDR and YOKE_PORT.\n"
         "\n"
         "Names of other programs may stand behind one dash, as mpirun has them: -np 2, -hostfile FILE. Options behind the program's "
         "name are the program's own.\n"
         "\n"
-        "Other launchers work too: under mpirun, mpiexec, srun, torchrun, in a Kubernetes indexed job, or started by hand with "
-        "YOKE_RANK, YOKE_SIZE, YOKE_ADDR, YOKE_PORT and YOKE_SECRET_FILE, the processes are the ranks of one job; docs/launching.md "
-        "says what each needs, 'yoke info' how a process was started. A rank that lost the descriptor (behind a wrapper that "
-        "closes what it inherits), and one of several processes whose variables do not suffice, end with an error instead of training "
-        "alone. YOKE_LAUNCHER=none says that such a process is a job of its own.\n"
+        "Other launchers work too: mpirun, mpiexec, srun, torchrun, a Kubernetes indexed job, or a start by hand with "
+        "YOKE_RANK, YOKE_SIZE, YOKE_ADDR, YOKE_PORT and YOKE_SECRET_FILE. The processes are then the ranks of one job. "
+        "docs/launching.md has the needs of each launcher; 'yoke info' says how a process was started. A rank that lost the "
+        "descriptor (behind a wrapper that closes what it inherits) ends with an error instead of training alone. So does one "
+        "of several processes whose variables do not suffice. YOKE_LAUNCHER=none says that such a process is a job of its own.\n"
         "\n"
         "With --nnodes N, --node-rank and --master-addr this command starts the ranks of one of N hosts, and the same command starts "
         "the rest on each of the other hosts. They meet at that address by the secret in YOKE_SECRET_FILE. A signal to one of these "
@@ -294,7 +293,7 @@ static void print_json(const launched *job, int code, const yk_error *err)
     free(text); /* open_memstream's */
 }
 
-/* first: the number of the first of them; host: of this one alone, NULL: all. */
+/* Prints the ranks of a host, or of all hosts if host is NULL. first: number of the job's first rank. */
 static void print_ranks(const launched *job, uint32_t first, const char *host)
 {
     for (uint32_t r = 0; r < job->ranks; r++)
@@ -323,14 +322,14 @@ static yk_status describe_places(const yk__placement *place, uint32_t n, launche
     return err->status;
 }
 
-/* How many ranks there are, and which are this host's. */
+/* The number of ranks, and the range of this host's. */
 typedef struct parts {
     uint32_t here, first, total, nodes; /* here 0: one per device */
     uint32_t asked, each;               /* ranks of the job, and of a host, as the options say; 0: they do not */
     const char *devices;                /* NULL: --devices */
 } parts;
 
-/* The nodes of a Slurm allocation of several; how many ranks each has is known where the number of tasks was asked for. */
+/* True in a Slurm allocation of several nodes, unless YOKE_LAUNCHER=none. */
 static bool is_allocation(void)
 {
     const char *nodes = yk__variable_text("SLURM_NNODES"), *own = yk__option_text(YK__OPTION_LAUNCHER);
@@ -338,7 +337,7 @@ static bool is_allocation(void)
            !(own && !strcmp(own, "none"));
 }
 
-/* For several hosts no common setting can be guessed; false after a line that names every missing option. */
+/* Checks the options for several hosts, of which none can be guessed; false after a line that names every missing option. */
 static bool check_nodes(const yk__cli *cli, const parts *p, uint32_t restarts)
 {
     const char *missing[] = {p->here ? "" : " --nproc-per-node or --num-processes (how many ranks),",
@@ -455,7 +454,7 @@ static int launch_here(const yk__cli *cli, const parts *p, uint32_t restarts)
 
 /* ---- Several hosts ----------------------------------------------------------------------------------------------- */
 
-/* *count stays 0 where the job is of this host alone. */
+/* Finds the hosts of the job. Their count stays 0 if the job is of this host alone. */
 static yk_status find_hosts(const yk__cli *cli, yk__hosts *hosts, bool *slurm, yk_error *err)
 {
     const char *list = yk__cli_text(cli, "hosts"), *file = yk__cli_text(cli, "hostfile");
@@ -471,7 +470,7 @@ static yk_status find_hosts(const yk__cli *cli, yk__hosts *hosts, bool *slurm, y
                   : YK_OK;
 }
 
-/* In a restart too, for which hosts are asked anew. */
+/* Fills the job from the hosts' answers, at the first start and at each restart. A restart with another number of ranks is an error. */
 static yk_status describe_hosts(const yk__remote *remote, const yk__hosts *hosts, launched *job, yk_error *err)
 {
     if (job->ranks && job->ranks != yk__remote_size(remote))
@@ -582,7 +581,7 @@ static bool insert_precision(yk__cli *cli)
     return true;
 }
 
-/* A user with a command of his own may mean another machine, behind a forwarded port. */
+/* Says that a host starts without ssh. A user who gives --ssh may mean another machine, behind a forwarded port. */
 static void say_own_host(const yk__cli *cli, const yk__hosts *hosts)
 {
     char line[640];

@@ -19,7 +19,7 @@ static const yk__cli_option options[] = {
     SHARD_OPTIONS,
     {"objective", "time|memory", "time", "the candidate of least time that fits, or of least memory", NULL},
     {"disk", "DIR", NULL, "a folder on a disk: --offload state=nvme:DIR where a candidate does not fit", NULL},
-    {"measure-seconds", "S", "15", "time to run steps of the candidates in, on devices that are here; 0: none run", NULL},
+    {"measure-seconds", "S", "15", "seconds in which steps of the candidates run, on devices that are here; 0: none run", NULL},
     {"measure", NULL, NULL, "measure the devices again, though their times are in the cache folder", NULL},
     TRAIN_REFUSED_OPTIONS,
 };
@@ -35,7 +35,7 @@ static const yk__cli_command command = {
             "is given is not varied. A row of the table is a candidate: rows of a micro batch over all ranks, micro batches, the\n"
             "predicted time of a step, the memory of the fullest rank, host memory that ranks share, and bytes that a rank sends in a\n"
             "step. The memory is yoke estimate-memory's, to the byte. Candidates that do not fit come last, with the bytes they need.\n"
-            "Where one does not fit, the same candidates with --offload state=host follow for devices with memory of their own; with\n"
+            "If one does not fit, the same candidates with --offload state=host follow for devices with memory of their own; with\n"
             "--disk DIR, then those with --offload state=nvme:DIR. If none fits yet, those with activations=host follow, alone and\n"
             "beside state=host. If none fits then, the exit code is 1.\n"
             "The last line has the options of the first candidate and the given ones, for yoke train. A shell takes it as it stands.\n"

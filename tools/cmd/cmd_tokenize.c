@@ -32,7 +32,7 @@ static const yk__cli_command command = {
     .text = "Prints the ids of each line of FILE (- is standard input, gzip is unpacked) on a line of its own, "
             "separated by\n"
             "spaces. The line end itself is not tokenized. The file must be UTF-8, but for --tokenizer bytes.\n\n"
-            "The files of the folder are read as transformers reads them. Where none says whether upper case counts, it "
+            "The files of the folder are read as transformers reads them. If no file says whether upper case counts, it "
             "is folded\nand a line says so.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],

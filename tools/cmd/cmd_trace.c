@@ -28,18 +28,18 @@ static const yk__cli_command command = {
     .summary = "run a program and write a timeline of some of its steps",
     .text =
         "PROGRAM is run as it is given ('yoke trace -- yoke train --model mlp ..') and starts its ranks itself. The trace is in the "
-        "Chrome trace format, for chrome://tracing or ui.perfetto.dev. Each rank is a process with four lanes: host (steps, and what "
-        "the step thread waits for other ranks), compute (the device's programs: the segments of a step, and its update), copies "
+        "Chrome trace format, for chrome://tracing or ui.perfetto.dev. Each rank is a process with four lanes: host (steps, and the "
+        "step thread's waits for other ranks), compute (the device's programs: the segments of a step, and its update), copies "
         "(between device and host), and wire (the exchange of each bucket, from its begin until it is done, whoever drives it: "
         "reduce_scatter of gradients, all_gather of parameters, all_reduce inside a step).\n"
         "\n"
-        "Nothing is waited for because of the trace. Programs and copies are shown as the device's own clock has them; where a device "
-        "does not tell, its compute lane says so and shows when work was submitted and when it was seen to be done. A step is shown from "
+        "The trace makes no rank wait. Programs and copies are shown as the device's own clock has them. If a device has no clock, its "
+        "compute lane says so, and shows when work was submitted and when it was seen to be done. A step is shown from "
         "the end of the last update's submission to that of its own. Times of ranks of one host are of one clock; those of other hosts are "
         "not compared.\n"
         "\n"
         "Only ranks that write to this machine's files are joined: each writes FILE.RANK (YOKE_TRACE, YOKE_TRACE_STEPS, YOKE_TRACE_SKIP). "
-        "The exit code is the program's, or 1 where no rank has written a trace.",
+        "The exit code is the program's, or 1 if no rank has written a trace.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .least = 1,

@@ -26,7 +26,7 @@ static const yk__cli_option options[] = {
     TRAIN_MODEL_OPTIONS,
     TRAIN_RUN_OPTIONS,
     SHARD_OPTIONS,
-    {"measure-seconds", "S", "15", "--plan auto: time to run steps of the candidates in; 0: none run", NULL},
+    {"measure-seconds", "S", "15", "--plan auto: seconds in which steps of the candidates run; 0: none run", NULL},
     TRAIN_REFUSED_OPTIONS,
 };
 

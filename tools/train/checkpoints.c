@@ -3,8 +3,8 @@
  * The checkpoints of one output folder, DIR/checkpoint-STEP: writes one, finds the newest to resume from, and removes the oldest
  * (--save-total-limit).
  *
- * cmd_train.c and loop.c call it in the main thread of every rank; rank 0 lists and removes files. Folders of other programs are neither
- * counted nor touched.
+ * cmd_train.c, loop.c, output.c and reports.c call it in the main thread of every rank; rank 0 lists and removes files. Folders of other
+ * programs are neither counted nor touched.
  */
 #include "tools/train/checkpoints.h"
 
@@ -66,7 +66,7 @@ static uint64_t count_read(const json_t *number)
     return json_is_string(number) ? strtoull(json_string_value(number), NULL, 10) : (uint64_t)json_integer_value(number);
 }
 
-/* True if that folder holds a checkpoint of ours; sets its facts. */
+/* True if that folder holds a checkpoint of Yoke; sets its facts. */
 static bool state_read(const char *path, entry *e)
 {
     yk_error ignored = YK_ERROR_INIT;
@@ -110,7 +110,7 @@ static bool listing_has(const listing *l, int64_t step, bool old)
     return false;
 }
 
-/* Drops a .old, unless an interrupted save left no other. */
+/* Drops "checkpoint-STEP.old", unless an interrupted save left no checkpoint of that step. */
 static void listing_drop_old(listing *l)
 {
     size_t n = 0;
@@ -120,7 +120,8 @@ static void listing_drop_old(listing *l)
     l->n = n;
 }
 
-/* Lists the checkpoints in dir, none if there is no such folder. A failure fills the error: it is not taken for a folder without any. */
+/* Lists the checkpoints in dir, none if there is no such folder. A failure fills the error: it does not count as a folder without
+ * checkpoints. */
 static bool listing_read(const char *dir, listing *l, yk_error *why)
 {
     DIR *d = opendir(dir);
@@ -197,7 +198,7 @@ void checkpoint_save(checkpoints *c, yk_job *job, uint64_t steps)
         checkpoints_trim(c, e.step); /* the new one is safe by now */
 }
 
-/* True if all its files exist with their full length; else a line names the broken one. */
+/* True if all files of the checkpoint exist with their full length; else a line names the broken file. */
 static bool is_whole(const char *path, bool speaks)
 {
     yk_error err = YK_ERROR_INIT;
@@ -219,7 +220,7 @@ static void listing_keep_own(listing *l)
     l->n = n;
 }
 
-/* The newest complete one in dir, of this launch only or of all; its path is "" if none. */
+/* The newest complete checkpoint in dir, of this launch only or of all launches; its path is "" if none. */
 static entry find_newest(checkpoints *c, yk_job *job, bool own, char *path, size_t bytes)
 {
     listing l;

@@ -19,7 +19,7 @@
                       "dist-backend|init-method|parallel-mode|master-addr|master-port|mpi|use-mpi",                                      \
                       "ranks find each other by their launcher: yoke launch --hosts, srun, mpirun or torchrun"),             \
         TRAIN_REFUSED("global-batch-size",                                                                                   \
-                      "--global-batch counts the rows of a micro batch over all ranks, --gradient-accumulation-steps those"), \
+                      "--global-batch counts the rows of a micro batch over all ranks, --gradient-accumulation-steps micro batches"), \
         TRAIN_REFUSED("warmup-epochs|lr-warmup-epochs|lr-warmup-fraction",                                                   \
                       "--warmup-steps counts steps, --warmup-ratio is a part of all steps"),                                 \
         TRAIN_REFUSED("min-lr|warmup-lr|warmup-init-lr|lr-step-size|lr-gamma|lr-decay-iters|decay-epochs|decay-rate|"        \
@@ -103,7 +103,7 @@
                       "use-liger-kernel|liger-kernel-config|compile|torchscript|channels-last",                              \
                       "there is no switch: every step is traced, fused and planned before it runs"),                          \
         TRAIN_REFUSED("per-gpu-train-batch-size|per-gpu-eval-batch-size",                                                     \
-                      "they are called --per-device-.. here as there"),                                                       \
+                      "the name is --per-device-.., as in Trainer"),                                                       \
         TRAIN_REFUSED("half-precision-backend|fp16-backend|fp16-opt-level|amp-level|amp-impl|amp-dtype|apex-amp",            \
                       "there is one kind of mixed precision: --precision"),                                                   \
         TRAIN_REFUSED("config-name",                                                                                          \

@@ -20,7 +20,7 @@
         {"eval-data", "KIND:PATH[,..]", NULL, "data to evaluate on; else the evaluation part of --data", NULL},        \
         {"eval-rows", "FILE", NULL, "line numbers of --data that evaluate instead of train", NULL},                    \
         {"eval-split", "R[,seed=N]", NULL, "this part of the rows of --data evaluates instead of training, chosen by the seed", NULL}, \
-        {"tokenizer", "char|bytes|DIR", NULL, "how text becomes ids; default: the --from folder's", NULL},             \
+        {"tokenizer", "char|bytes|DIR", NULL, "how text becomes ids (default: the --from folder's)", NULL},             \
         {"max-length", "N", NULL, "most tokens of a row of text (default: the model's context, at most 128)", NULL},       \
         {"seq-len", "N", NULL, "tokens of a window of running text (default: the model's context, at most 128)", NULL},\
         {"devices", "SPECS", NULL, "cpu cpu:0-3 cpu/2 opencl:0@1 opencl:* auto, one rank each; ! behind one: never excluded",   \
@@ -33,7 +33,7 @@
         {"bf16-full-eval", NULL, NULL, "evaluate in bf16; a training in bf16 does", NULL},                             \
         {"fp16-full-eval", NULL, NULL, "evaluate in fp16; a training in fp16 does", NULL},                             \
         {"allow-substitute", NULL, NULL, "a device without that format computes in fp32, logged", NULL},               \
-        {"mlm-probability", "R", NULL, "bert-mlm: of a token to be masked (default: 0.15)", NULL},                                \
+        {"mlm-probability", "R", NULL, "bert-mlm: part of the tokens that are masked (default: 0.15)", NULL}, \
         {"per-device-eval-batch-size", "N", NULL,                                                                       \
          "rows of an evaluation batch for each rank (default: 64, but no more than a batch of the training)", NULL},  \
         {"seed", "N", "42", "of weights, dropout and sample order", NULL},                                             \

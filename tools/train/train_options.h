@@ -11,7 +11,7 @@
 #include "tools/train/train.h"
 
 #define TRAIN_RUN_OPTIONS \
-    {"new-head|ignore-mismatched-sizes", NULL, NULL, "a new classifier where --from's is of other classes than the data", NULL}, \
+    {"new-head|ignore-mismatched-sizes", NULL, NULL, "a new classifier if --from's has other classes than the data", NULL}, \
         {"output-dir", "DIR", NULL, "where the model and the checkpoints go", NULL}, \
         {"overwrite-output-dir", NULL, NULL, "--output-dir may hold a model or checkpoints already (--from the same folder too)", NULL}, \
         {"num-train-epochs", "N", "3", "epochs", NULL}, \
@@ -52,7 +52,7 @@
         {"eval-steps", "N", "0", "evaluate every so many steps; below 1: part of all steps", NULL}, \
         {"eval-delay", "N", "0", "no evaluation before so many epochs, or steps with --eval-strategy steps", NULL}, \
         {"eval-on-start", NULL, NULL, "evaluate before the first step too", NULL}, \
-        {"do-train", NULL, "on", "what this command does; yoke eval and yoke predict do without", NULL}, \
+        {"do-train", NULL, "on", "this command always trains; yoke eval and yoke predict do not", NULL}, \
         {"do-eval", NULL, NULL, "evaluate at the end, also with --eval-strategy no; --no-do-eval never evaluates", NULL}, \
         {"do-predict", NULL, NULL, "write predictions for the evaluation data to DIR/predictions.jsonl at the end", NULL}, \
         METRIC_OPTION, \
@@ -64,14 +64,14 @@
          "SIGTERM and SIGUSR1 write a checkpoint; --no-enable-jit-checkpoint: they end the run at once", NULL}, \
         {"load-best-model-at-end", NULL, NULL, "leave the model of the best evaluation, kept as checkpoint-best meanwhile", NULL}, \
         {"metric-for-best-model", "NAME", NULL, "the metric of --metrics that decides about the best model (default: loss)", NULL}, \
-        {"greater-is-better", NULL, NULL, "whether more of it is better (default: as the metric is)", NULL}, \
+        {"greater-is-better", NULL, NULL, "more of --metric-for-best-model is better (default: as the metric is)", NULL}, \
         {"early-stopping-patience", "N", "0", "stop after so many evaluations without a better one; 0: never", NULL}, \
         {"early-stopping-threshold", "R", "0", "the least gain of an evaluation to count as better", NULL}, \
         {"resume-from-checkpoint", "DIR|last", NULL, "go on from a checkpoint, bit for bit; True is the same as last", NULL}, \
         {"log", "FILE", NULL, "JSON lines to a last \"final\": true; a resumed run adds to it, a new one keeps it in FILE.cut", NULL}, \
         {"report-to", "NAME,..", "none", "none, jsonl, tensorboard, csv or all: files in --logging-dir", NULL}, \
         {"logging-dir", "DIR", NULL, "where --report-to writes (default: runs in --output-dir)", NULL}, \
-        {"run-name", "NAME", NULL, "a folder in it for this run", NULL}
+        {"run-name", "NAME", NULL, "a folder in --logging-dir for this run", NULL}
 
 /* Checks the numbers and words of these options before devices are opened; false after a message. */
 bool train_options_right(const yk__cli *cli);

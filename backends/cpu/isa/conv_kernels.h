@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels of convolutions and pools. Products whose operands are read in an image, not packed: through taps (kern_gemm.inc), on
- * blocks of channels (kern_block.inc), with positions in the lanes (kern_span.inc); Winograd's transforms (kern_wino.inc); windows
- * (kern_pool.inc). Words are 32 bits: a number of f32 or a pair of bf16. Included from conv/.
+ * Kernels of convolutions and pools. Some products read their operands in an image, not packed: through taps (kern_gemm.inc), on blocks of
+ * channels (kern_block.inc), with positions in the lanes (kern_span.inc). The table also has Winograd's transforms (kern_wino.inc) and
+ * windows (kern_pool.inc). Words are 32 bits: a number of f32 or a pair of bf16. Included from conv/.
  */
 #ifndef YOKE_BACKENDS_CPU_ISA_CONV_KERNELS_H
 #define YOKE_BACKENDS_CPU_ISA_CONV_KERNELS_H
 
 #include "backends/cpu/isa/isa.h"
 
-/* C[mr, 2 vectors] (+)= A B, A packed as for a product, row k of B at b + off[k] words, its second vector b_stride words on. */
+/* C[mr, 2 vectors] (+)= A B, A packed as for a product. Row k of B is at b + off[k] words, its second vector b_stride words on. */
 typedef void (*cpu_taps_kernel)(size_t kc, const void *a, const void *b, size_t b_stride, const int32_t *off, float *c, size_t ldc,
                                 int add);
 
-/* C (+)= sum over parts s of a block, its first `words` words: A's rows at a + off[s], a vector of words apart; vectors of C are
+/* C (+)= sum over parts s of a block, its first `words` words. A's rows are at a + off[s], a vector of words apart; vectors of C are
  * c_stride words apart. */
 typedef void (*cpu_rows_kernel)(size_t parts, size_t words, const void *a, const int32_t *off, const void *b, float *c,
                                 size_t c_stride, int add);
 
-/* C[vw, vectors] (+)= sum over lines of n positions of a block of A times vectors of B, which are b_stride apart; a_line, b_line:
- * from one line to the next. */
+/* C[vw, vectors] (+)= sum over lines of n positions of a block of A times vectors of B. These vectors are b_stride apart. a_line, b_line:
+ * words from one line to the next. */
 typedef void (*cpu_outer_kernel)(size_t lines, size_t n, const float *a, size_t a_line, const float *b, size_t b_line,
                                  size_t b_stride, float *c, size_t ldc, int add);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Micro-kernels of matrix products, C[mr, nr] (+)= A[mr, kc] B[kc, nr] with all sums in registers: kern_gemm.inc, kern_amx.inc. kc
- * counts 32-bit words along k: numbers of f32, or pairs of bf16. There are one or two vectors of columns; each number of rows has its
- * own kernel, so that no row is computed in vain. Included from gemm/.
+ * Micro-kernels of matrix products, C[mr, nr] (+)= A[mr, kc] B[kc, nr] with all sums in registers (kern_gemm.inc, kern_amx.inc). kc counts
+ * 32-bit words along k: numbers of f32, or pairs of bf16. There are one or two vectors of columns; each number of rows has its own kernel,
+ * so that no row is computed in vain. Included from gemm/.
  */
 #ifndef YOKE_BACKENDS_CPU_ISA_GEMM_KERNELS_H
 #define YOKE_BACKENDS_CPU_ISA_GEMM_KERNELS_H
@@ -17,7 +17,7 @@
 typedef void (*cpu_packed_kernel)(size_t kc, const void *a, const void *b, size_t b_stride, float *c, size_t ldc, size_t nb,
                                   int add, const char *const *prefetch, size_t n_prefetch);
 
-/* C += A B with row i of A at a_row[i], not packed, a word for each k at any address; B packed, whole vectors of columns. */
+/* C += A B with row i of A at a_row[i], not packed, a word for each k at any address. B is packed, in whole vectors of columns. */
 typedef void (*cpu_unpacked_kernel)(size_t kc, const char *const *a_row, const void *b, float *c, size_t ldc);
 
 typedef struct cpu_gemm_kernels {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels of elementwise programs on blocks of 32-bit elements: single operations (kern_map.inc; of bf16 in one pass:
- * kern_bf16.inc), batch norm's chains (kern_chain.inc), gelu at the end of a product (kern_gelu.inc). Included from map/.
+ * Kernels of elementwise programs on blocks of 32-bit elements. They are single operations (kern_map.inc; of bf16 in one pass:
+ * kern_bf16.inc), batch norm's chains (kern_chain.inc), and gelu at the end of a product (kern_gelu.inc). Included from map/.
  */
 #ifndef YOKE_BACKENDS_CPU_ISA_MAP_KERNELS_H
 #define YOKE_BACKENDS_CPU_ISA_MAP_KERNELS_H

@@ -6,13 +6,13 @@
 #include "backends/cpu/isa/isa.h"
 
 typedef struct cpu_pack_kernels {
-    /* dst[c*ldd + r] = word c of row r, rows of src being `pitch` bytes apart; rows of dst are written in order and
-     * may run over by vw - 1 words */
+    /* dst[c*ldd + r] = word c of row r. Rows of src are `pitch` bytes apart. Rows of dst are written in order and may run over by vw - 1
+     * words. */
     void (*transpose)(uint32_t *dst, size_t ldd, const void *src, size_t pitch, size_t rows, size_t cols);
     /* the same of bf16, widened to f32 */
     void (*transpose_bf16)(uint32_t *dst, size_t ldd, const void *src, size_t pitch, size_t rows, size_t cols);
-    /* at most vw rows of words, each a pair of a number of both operands; the second operand has `n_second` rows, then zeros; source
-     * rows are `stride` numbers apart, rows of dst are whole vectors */
+    /* At most vw rows of words, each a pair of a number of both operands. The second operand has `n_second` rows, then zeros. Source rows
+     * are `stride` numbers apart, rows of dst are whole vectors. */
     void (*transpose_pairs)(uint32_t *dst, size_t ldd, const uint16_t *first, const uint16_t *second, size_t stride, size_t rows,
                             size_t n_second, size_t cols);
     /* a row of n words to panels of w words, `stride` words apart, the same slack */

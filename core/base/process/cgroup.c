@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Control groups: the memory that a container's limit leaves to this process, in bytes, and the kills for lack of memory. device/ask.c,
- * shm_block.c, launch.c and yoke-cts ask, in any thread.
+ * Control groups: the memory that a container's limit leaves to this process, in bytes, and the kills for lack of memory. Devices, shared
+ * blocks, the launcher, `yoke info`, `yoke plan` and yoke-cts ask, in any thread.
  *
  * /proc/self/cgroup names this process's group as the host sees it or as the container does. The walk up to the mount skips folders that do
  * not exist, so both forms work.

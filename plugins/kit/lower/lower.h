@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A graph as launches: the kernels of its nodes, their grids, arguments and scratch memory. These are the same for every device that
- * computes in groups of work-items, so the kit decides them. A backend supplies three things: it compiles a unit's text (C with a few
- * macros: kernels/dialect.kc), allocates memory, and enqueues the launches in order. A launch may read the results of any earlier one. The
- * backend knows no operation, and the kit knows no driver.
+ * computes in groups of work-items, so the kit decides them. A backend compiles a unit's text (C with a few macros: kernels/dialect.kc),
+ * allocates memory, and enqueues the launches in order. A launch may read the results of any earlier one. The backend knows no operation,
+ * and the kit knows no driver.
  *
- * A backend keeps one kit_target per device and one kit_program per yk_program (program.h):
+ * A backend keeps one kit_target per device and one kit_program per yk_program (kit_program.h):
  *
  *     kit_program_make(&target, graph, &k);
  *     for each k.unit:   its code (kit_units_get of units.h, which compiles the code that the device lacks)
@@ -20,8 +20,8 @@
 #include "plugins/kit/kit_program.h"
 
 /*
- * YK_E_UNSUPPORTED for a node that claims would not have allowed, YK_E_ARG for a value without a slot, YK_E_MEM; each
- * explained to the host, *program then is empty. The graph need not outlive the call; the target must outlive the program.
+ * YK_E_UNSUPPORTED for a node that claims would not have allowed, YK_E_ARG for a value without a slot, YK_E_MEM. Each failure is explained
+ * to the host; *program then is empty. The graph need not outlive the call; the target must outlive the program.
  */
 yk_status kit_program_make(const kit_target *target, const yk_graph *graph, kit_program *program);
 

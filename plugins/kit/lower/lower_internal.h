@@ -85,8 +85,8 @@ void kit_behind_again(kit_lowering *ctx, const kit_chain *chain, const kit_behin
 /* ---- lines.c: products of a library whose matrices get aligned lines ---- */
 
 /*
- * The launches of such a product, if copies pay and the library takes them. value: of A, B and C. behind: C goes to scratch memory,
- * dense, at *at, for a launch after it. False if the product should be computed as it is.
+ * Adds the launches of a library's product over operands whose lines get padding, if the copies pay. value: values of A, B and C. behind: C
+ * goes to scratch memory, dense, at *at, for a launch after it. False if the product should be computed as it is.
  */
 bool kit_lines_product(kit_lowering *ctx, const kit_product *product, const uint32_t value[3], bool behind, uint64_t *at);
 /* The launch that copies a dense matrix like `value`, of 16 bits, from scratch memory, `bytes` from `at` on, to where it lies. */

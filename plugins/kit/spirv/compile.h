@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside the translator: one pass over the tokens of a kernel that writes instructions as it reads. lex.c makes tokens of texts, macro.c
- * expands them, spirv_memory.c and spirv_module.c keep words, types and constants, spirv_value.c computes, spirv_read.c takes tokens and
- * reads types, matrix.c writes operations on cooperative matrices, expr.c reads expressions, stmt.c statements, unit.c functions and the
- * kernel. Each calls only the ones named before it. But a function is expanded at its call, by reading its tokens again, so expr.c comes
- * back to unit.c by `call`.
+ * Inside the translator: one pass over the tokens of a kernel that writes instructions as it reads. lex.c makes tokens of texts, and
+ * macro.c expands them. spirv_memory.c and spirv_module.c keep words, types and constants; spirv_value.c computes. spirv_read.c takes
+ * tokens and reads types. matrix.c writes operations on cooperative matrices. expr.c reads expressions, stmt.c statements, unit.c functions
+ * and the kernel. Each calls only the ones named before it. But a function is expanded at its call, by reading its tokens again, so expr.c
+ * comes back to unit.c by `call`.
  */
 #ifndef YOKE_PLUGINS_KIT_SPIRV_COMPILE_H
 #define YOKE_PLUGINS_KIT_SPIRV_COMPILE_H
