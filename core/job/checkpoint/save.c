@@ -137,7 +137,7 @@ static yk_status tensor_read(tensors *t, int64_t i, yk_error *err)
         return YK_OK;
     }
     if (t->moments)
-        return yk__engine_moment_read(job->engine, t->kind[i], p->number, t->whole, err);
+        return yk__engine_moment_read(job->engine, t->kind[i], p->number, 0, UINT64_MAX, false, t->whole, err);
     return yk__param_get_file(job, p, t->whole) ? YK_OK : yk__fail(err, job->error.status, "%s", job->error.text);
 }
 
