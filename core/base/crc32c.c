@@ -3,8 +3,9 @@
  * CRC-32C, a checksum of bytes: by the processor's instruction, or by a table on processors without it and in tests, with the same
  * results.
  *
- * core/coll/messages/sealed.c seals messages with it, in the step or the progress thread. The fast form runs three lanes over thirds of a
- * long block, as the instruction has a latency of three, and joins their sums. No state; any thread.
+ * core/coll/messages/sealed.c seals messages with it, in the step or the progress thread, and checkpoints have the CRCs of their files. The
+ * fast form runs three lanes over thirds of a long block, as the instruction has a latency of three, and joins their sums. No state; any
+ * thread.
  */
 #include "core/base/crc32c.h"
 
@@ -115,4 +116,37 @@ uint32_t yk__crc32c_thirds(bool plain, uint32_t crc, const void *data, size_t by
     lanes_any(plain, lane, data, part);
     crc = bytes_any(plain, UINT32_MAX, lane, sizeof lane);
     return ~bytes_any(plain, crc, (const uint8_t *)data + done, bytes - done);
+}
+
+/* ---- A whole in parts: the CRC of zeros before and behind a part is a shift of the part's own ---- */
+
+#define POLYNOMIAL 0x82f63b78u
+
+/* The product of two polynomials of bits; the highest bit of a number is the coefficient of x^0. */
+static uint32_t bits_product(uint32_t a, uint32_t b)
+{
+    uint32_t sum = 0;
+    for (uint32_t bit = 1u << 31; bit; bit >>= 1) {
+        sum ^= a & bit ? b : 0;
+        b = b >> 1 ^ (b & 1 ? POLYNOMIAL : 0);
+    }
+    return sum;
+}
+
+/* crc times x^(8 bytes). */
+static uint32_t crc_shift(uint32_t crc, uint64_t bytes)
+{
+    for (uint32_t power = 1u << 23; bytes; bytes >>= 1, power = bits_product(power, power))
+        crc = bytes & 1 ? bits_product(power, crc) : crc;
+    return crc;
+}
+
+uint32_t yk__crc32c_part(const void *data, size_t bytes, uint64_t behind)
+{
+    return crc_shift(bytes_any(false, 0, data, bytes), behind);
+}
+
+uint32_t yk__crc32c_whole(uint32_t parts, uint64_t bytes)
+{
+    return ~(parts ^ crc_shift(UINT32_MAX, bytes));
 }

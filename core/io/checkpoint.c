@@ -4,16 +4,17 @@
  * by one rename. If the file system cannot exchange, three renames do it, by way of DIR.old. At any moment DIR or DIR.old is whole. The
  * next save moves DIR.old back if DIR is missing, and clears other remains. It removes only names that are known to be a checkpoint's.
  *
- * yk_save writes on rank 0. In an emergency (core/job/checkpoint/emergency.c) any one surviving rank writes: the first that claims the kept
- * step. Rank 0 tries that place in yk_open: it begins a checkpoint there, and abandons it. In yk_load every rank reads the folder and
- * checks all sums. yoke train (tools/train/checkpoints.c) reads states, checks sizes and removes old checkpoints.
+ * yk_save has one on rank 0; other ranks write to its files (core/job/checkpoint/writers.c). In an emergency (emergency.c there) any one
+ * surviving rank writes: the first that claims the kept step. Rank 0 tries that place in yk_open: it begins a checkpoint there, and
+ * abandons it. In yk_load every rank reads the folder and checks all sums. yoke train (tools/train/checkpoints.c) reads states, checks
+ * sizes and removes old checkpoints.
  */
-#define _GNU_SOURCE /* sync_file_range */
 #include "core/io/checkpoint.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +23,7 @@
 
 #include "core/base/absent.h"
 #include "core/base/advance.h"
+#include "core/base/crc32c.h"
 #include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
@@ -55,12 +57,28 @@ static int open_regular(const char *path, yk_error *err)
     return -1;
 }
 
-static yk_status sum_file(const char *path, uint64_t *bytes, uint64_t *sum, yk_error *err)
+/* The sums that a state may have of a file. */
+typedef struct file_sums {
+    uint64_t bytes, hash; /* hash: in checkpoints of earlier versions */
+    uint32_t crc;
+    bool hashes; /* hash is computed, not crc */
+} file_sums;
+
+static void sums_add(file_sums *sums, const void *data, size_t n)
 {
-    uint64_t h = YK_HASH_SEED, n = 0;
+    if (n && sums->hashes)
+        sums->hash = yk__hash_bytes(sums->hash, data, n);
+    else if (n)
+        sums->crc = yk__crc32c(sums->crc, data, n);
+    sums->bytes += n;
+}
+
+static yk_status sum_file(const char *path, file_sums *sums, yk_error *err)
+{
     ssize_t got;
     int fd = open_regular(path, err);
     char *buf = fd < 0 ? NULL : yk__malloc(CHUNK);
+    *sums = (file_sums){.hash = YK_HASH_SEED, .hashes = sums->hashes};
     if (fd < 0)
         return err->status;
     if (!buf) {
@@ -76,23 +94,19 @@ static yk_status sum_file(const char *path, uint64_t *bytes, uint64_t *sum, yk_e
         yk__advance();
         if (got < 0)
             yk__fail(err, YK_E_IO, "%s: reading failed: %s", path, strerror(errno));
-        if (have)
-            h = yk__hash_bytes(h, buf, have);
-        n += have;
+        sums_add(sums, buf, have);
     } while (got > 0);
     yk__free(buf);
     close(fd);
-    *bytes = n;
-    *sum = h;
     return err->status;
 }
 
 /* Files that a checkpoint may have besides those its state names; they identify the remains of an unfinished checkpoint. Each of them is
  * NAME.tmp while it is written (yk__folder_write_file). */
 static const char *const known_files[] = {"model.safetensors", "optimizer.safetensors", "registered.safetensors", STATE, "best.json",
-                                          "config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-                                          "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt", "generation_config.json",
-                                          "chat_template.jinja"};
+                                          YK__CHECKPOINT_MARK, "config.json", "tokenizer.json", "tokenizer_config.json",
+                                          "special_tokens_map.json", "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt",
+                                          "generation_config.json", "chat_template.jinja"};
 
 static bool name_is_known(const char *name)
 {
@@ -184,16 +198,28 @@ static yk_status clear_place(const yk__checkpoint *ckpt, yk_error *err)
                                   : YK_OK;
 }
 
+/* Without slashes at the end. */
+static size_t name_length(const char *dir)
+{
+    size_t n = strlen(dir);
+    while (n > 1 && dir[n - 1] == '/')
+        n--;
+    return n;
+}
+
+char *yk__checkpoint_temporary(const char *dir)
+{
+    return yk__format("%.*s.tmp", (int)name_length(dir), dir);
+}
+
 yk_status yk__checkpoint_begin(const char *dir, yk__checkpoint **out, yk_error *err)
 {
     yk__checkpoint *ckpt = yk__calloc(1, sizeof *ckpt);
     if (!ckpt)
         return yk__fail_mem(err, sizeof *ckpt, "a checkpoint");
-    size_t n = strlen(dir);
-    while (n > 1 && dir[n - 1] == '/')
-        n--;
+    const size_t n = name_length(dir);
     ckpt->dir = yk__strndup(dir, n);
-    ckpt->tmp = ckpt->dir ? yk__format("%s.tmp", ckpt->dir) : NULL;
+    ckpt->tmp = yk__checkpoint_temporary(dir);
     ckpt->old = ckpt->dir ? yk__format("%s.old", ckpt->dir) : NULL;
     ckpt->files = json_object();
     if (!ckpt->dir || !ckpt->tmp || !ckpt->old || !ckpt->files)
@@ -211,43 +237,33 @@ const char *yk__checkpoint_folder(const yk__checkpoint *ckpt)
     return ckpt->tmp;
 }
 
-/* Lets the disk write while the sum is computed; without that call, the later sync writes everything. */
-static void start_writeback(int fd)
+yk_status yk__checkpoint_add(yk__checkpoint *ckpt, const char *file, uint64_t bytes, uint32_t crc, yk_error *err)
 {
-#ifdef SYNC_FILE_RANGE_WRITE
-    YK__ACT_HERE(YK__ACT_SYNC); /* it waits where the disk's queue is full */
-    sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
-#else
-    (void)fd;
-#endif
+    char text[12];
+    snprintf(text, sizeof text, "%08" PRIx32, crc);
+    json_t *entry = json_pack("{s:I, s:s}", "bytes", (json_int_t)bytes, "crc32c", text);
+    if (!entry || json_object_set_new(ckpt->files, file, entry))
+        yk__fail_mem(err, 64, "a checkpoint");
+    return err->status;
 }
 
-yk_status yk__checkpoint_tensors(yk__checkpoint *ckpt, const char *file, const yk__safetensors_out *tensor, int64_t n,
-                                 yk__safetensors_fetch fetch, void *user, yk_error *err)
+yk_status yk__checkpoint_tensors(yk__checkpoint *ckpt, const char *file, const yk__safetensors_out *tensor, int64_t n, yk_error *err)
 {
     const char *const meta[] = {"format", "pt"};
-    char *path = yk__format("%s/%s", ckpt->tmp, file), text[24];
-    uint64_t bytes = 0, sum = 0;
+    char *path = yk__format("%s/%s", ckpt->tmp, file);
+    file_sums sums = {0};
     if (!path)
         return yk__fail_mem(err, strlen(ckpt->tmp), "a path");
     int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0)
         yk__fail(err, YK_E_IO, "%s: cannot be created: %s", path, strerror(errno));
-    else if (!yk__safetensors_write(fd, path, tensor, n, meta, 1, fetch, user, err)) {
-        start_writeback(fd);
-        if (!sum_file(path, &bytes, &sum, err) && yk__folder_sync_file(fd))
-            yk__fail(err, YK_E_IO, "%s: cannot be synced: %s", path, strerror(errno));
-    }
+    else if (!yk__safetensors_write(fd, path, tensor, n, meta, 1, NULL, NULL, err) && !sum_file(path, &sums, err) &&
+             yk__folder_sync_file(fd))
+        yk__fail(err, YK_E_IO, "%s: cannot be synced: %s", path, strerror(errno));
     if (fd >= 0 && close(fd) && !err->status)
         yk__fail(err, YK_E_IO, "%s: cannot be closed: %s", path, strerror(errno));
-    if (!err->status) {
-        snprintf(text, sizeof text, "%016llx", (unsigned long long)sum);
-        json_t *entry = json_pack("{s:I, s:s}", "bytes", (json_int_t)bytes, "sum", text);
-        if (!entry || json_object_set_new(ckpt->files, file, entry))
-            yk__fail_mem(err, 64, "a checkpoint");
-    }
     yk__free(path);
-    return err->status;
+    return err->status ? err->status : yk__checkpoint_add(ckpt, file, sums.bytes, sums.crc, err);
 }
 
 /* JSON holds only names in UTF-8: a file of another name is left alone, as a stranger's is. */
@@ -389,25 +405,32 @@ yk_status yk__checkpoint_same(const char *dir, const json_t *state, uint64_t mar
     return yk__fail(err, YK_E_IO, "%s: was written again while it was read: load it again", dir);
 }
 
+/* The sum that an entry names, as text of the same kind. NULL if it names none. */
+static const char *sum_of(const json_t *entry, const file_sums *sums, char text[24])
+{
+    snprintf(text, 24, sums->hashes ? "%016" PRIx64 : "%08" PRIx64, sums->hashes ? sums->hash : sums->crc);
+    return json_string_value(json_object_get(entry, sums->hashes ? "sum" : "crc32c"));
+}
+
 /* sums: check the sum too, not only the size. */
 static yk_status check_file(const char *dir, const char *name, const json_t *entry, bool sums, yk_error *err)
 {
-    json_t *size = json_object_get(entry, "bytes"), *sum = json_object_get(entry, "sum");
+    json_t *size = json_object_get(entry, "bytes");
+    file_sums have = {.hashes = !json_object_get(entry, "crc32c")};
     char *path, text[24];
-    uint64_t bytes = 0, h = 0;
-    if (strchr(name, '/') || !json_is_integer(size) || !json_is_string(sum))
+    const char *expected = sum_of(entry, &have, text);
+    if (strchr(name, '/') || !json_is_integer(size) || !expected)
         return yk__fail(err, YK_E_FORMAT, "%s/" STATE ": the entry of file \"%.64s\" is malformed", dir, name);
     path = yk__format("%s/%s", dir, name);
     if (!path)
         return yk__fail_mem(err, strlen(dir), "a path");
-    if (!(sums ? sum_file(path, &bytes, &h, err) : size_file(path, &bytes, err))) {
-        snprintf(text, sizeof text, "%016llx", (unsigned long long)h);
-        if (bytes != (uint64_t)json_integer_value(size))
+    if (!(sums ? sum_file(path, &have, err) : size_file(path, &have.bytes, err))) {
+        sum_of(entry, &have, text);
+        if (have.bytes != (uint64_t)json_integer_value(size))
             yk__fail(err, YK_E_FORMAT, "%s: %llu bytes, expected %lld: the checkpoint is damaged", path,
-                     (unsigned long long)bytes, (long long)json_integer_value(size));
-        else if (sums && strcmp(text, json_string_value(sum)) != 0)
-            yk__fail(err, YK_E_FORMAT, "%s: its sum is %s, expected %.32s: the checkpoint is damaged", path, text,
-                     json_string_value(sum));
+                     (unsigned long long)have.bytes, (long long)json_integer_value(size));
+        else if (sums && strcmp(text, expected) != 0)
+            yk__fail(err, YK_E_FORMAT, "%s: its sum is %s, expected %.32s: the checkpoint is damaged", path, text, expected);
     }
     yk__free(path);
     return err->status;

@@ -4,8 +4,8 @@
  *
  * A save writes DIR.tmp, syncs every file and the folder, exchanges it with an older DIR, and removes the older one last. If the file
  * system cannot exchange, the older one is DIR.old for a moment; at any moment one of DIR, DIR.old is whole. Other files in a checkpoint
- * that is written again stay in it. Reading checks sizes and sums before anything is used. Errors: YK_E_IO, YK_E_FORMAT, YK_E_MEM; messages
- * begin with the path. Thread rule: one thread per object.
+ * that is written again stay in it. Reading checks sizes and sums before anything is used: CRC-32C, or a hash in older checkpoints.
+ * Errors: YK_E_IO, YK_E_FORMAT, YK_E_MEM; messages begin with the path. Thread rule: one thread per object.
  */
 #ifndef YOKE_CORE_IO_CHECKPOINT_H
 #define YOKE_CORE_IO_CHECKPOINT_H
@@ -16,9 +16,15 @@
 
 typedef struct yk__checkpoint yk__checkpoint;
 
+#define YK__CHECKPOINT_MARK "writers.mark" /* a file that is there for a moment, and goes with the remains of a save */
+
 yk_status yk__checkpoint_begin(const char *dir, yk__checkpoint **c, yk_error *err);
-yk_status yk__checkpoint_tensors(yk__checkpoint *ckpt, const char *file, const yk__safetensors_out *tensor, int64_t n,
-                                 yk__safetensors_fetch fetch, void *user, yk_error *err);
+/* Writes a file of tensors that are in memory. */
+yk_status yk__checkpoint_tensors(yk__checkpoint *ckpt, const char *file, const yk__safetensors_out *tensor, int64_t n, yk_error *err);
+/* Adds a file that callers have written there, whole and synced. */
+yk_status yk__checkpoint_add(yk__checkpoint *ckpt, const char *file, uint64_t bytes, uint32_t crc, yk_error *err);
+/* The folder for the files of a checkpoint at `dir` until its commit; the caller's to free. */
+char *yk__checkpoint_temporary(const char *dir);
 /* The folder in which the files are being written. A commit syncs files that callers put there and lists them as "model_files". */
 const char *yk__checkpoint_folder(const yk__checkpoint *ckpt);
 /* Adds "files" to state, writes it, renames. The object is gone afterwards in every case; state stays the caller's. A NULL state means

@@ -77,6 +77,15 @@ typedef struct yk__safetensors_out {
     const void *data; /* or NULL: fetch delivers it, in pieces of at most 1 MiB */
 } yk__safetensors_out;
 
+/* A file's bytes before the data of its tensors, which stand in the given order, without gap. */
+typedef struct yk__safetensors_header {
+    char *text; /* the caller's to free */
+    uint64_t bytes;
+    uint64_t data_bytes;
+} yk__safetensors_header;
+
+yk_status yk__safetensors_header_make(const char *path, const yk__safetensors_out *tensor, int64_t count, const char *const *meta,
+                                      int nmeta, yk__safetensors_header *header, yk_error *err);
 /* Writes a whole file to fd from its current place: tensors in the given order, without gap. meta: pairs key, value
  * (2 * nmeta strings). Names must differ. path is for messages. Does not sync. */
 yk_status yk__safetensors_write(int fd, const char *path, const yk__safetensors_out *tensor, int64_t count,

@@ -113,9 +113,9 @@ static void text_add_meta(struct text *header, const char *const *meta, int nmet
     text_add_str(header, "}");
 }
 
-/* 8 bytes of length, then the JSON, padded with spaces to a multiple of 8. */
+/* 8 bytes of length, then the JSON, padded with spaces to a multiple of 8. *data_bytes: of all tensors. */
 static yk_status build_header(struct text *header, const char *path, const yk__safetensors_out *tensor, int64_t count,
-                              const char *const *meta, int nmeta, yk_error *err)
+                              const char *const *meta, int nmeta, uint64_t *data_bytes, yk_error *err)
 {
     uint64_t at = 0;
     text_add(header, "\0\0\0\0\0\0\0", 8);
@@ -140,6 +140,7 @@ static yk_status build_header(struct text *header, const char *path, const yk__s
         return yk__fail_mem(err, header->length, "a safetensors header");
     for (size_t i = 0; i < 8; i++)
         header->data[i] = (char)((uint64_t)(header->length - 8) >> (8 * i));
+    *data_bytes = at;
     return YK_OK;
 }
 
@@ -203,23 +204,35 @@ static yk_status check_names(const char *path, const yk__safetensors_out *tensor
     return YK_OK;
 }
 
+yk_status yk__safetensors_header_make(const char *path, const yk__safetensors_out *tensor, int64_t count, const char *const *meta,
+                                      int nmeta, yk__safetensors_header *header, yk_error *err)
+{
+    struct text text = {0};
+    *header = (yk__safetensors_header){0};
+    if (check_names(path, tensor, count, err) || build_header(&text, path, tensor, count, meta, nmeta, &header->data_bytes, err)) {
+        yk__free(text.data);
+        return err->status;
+    }
+    header->text = text.data;
+    header->bytes = text.length;
+    return YK_OK;
+}
+
 yk_status yk__safetensors_write(int fd, const char *path, const yk__safetensors_out *tensor, int64_t count,
                                 const char *const *meta, int nmeta, yk__safetensors_fetch fetch, void *user,
                                 yk_error *err)
 {
-    struct text header = {0};
+    yk__safetensors_header header;
     struct sink sink = {fd, path, fetch, user, NULL};
-    yk_status s = check_names(path, tensor, count, err);
-    if (!s)
-        s = build_header(&header, path, tensor, count, meta, nmeta, err);
+    yk_status s = yk__safetensors_header_make(path, tensor, count, meta, nmeta, &header, err);
     if (!s) {
         sink.piece = yk__malloc(PIECE);
-        s = sink.piece ? write_all(fd, path, header.data, header.length, err)
+        s = sink.piece ? write_all(fd, path, header.text, header.bytes, err)
                        : yk__fail_mem(err, PIECE, "a write buffer");
     }
     for (int64_t i = 0; i < count && !s; i++)
         s = write_tensor(&sink, &tensor[i], i, err);
     yk__free(sink.piece);
-    yk__free(header.data);
+    yk__free(header.text);
     return s;
 }

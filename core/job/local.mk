@@ -24,4 +24,5 @@ libyokecore_la_SOURCES += core/job/trace/agree.c core/job/trace/agree.h core/job
 	core/job/trace/sharding_rules.c core/job/team/share.c core/job/team/share.h core/job/team/share_fixed.c \
 	core/job/team/share_rows.c core/job/checkpoint/share_state.c core/job/checkpoint/saved_state.c core/job/checkpoint/saved_state.h \
 	core/job/step.c core/job/step.h core/job/team.h core/job/session/timeline.c core/job/session/text_ids.c core/job/host_values.c \
-	core/job/host_values.h core/job/checkpoint/weights.c core/job/loop/window.c core/job/loop/window.h
+	core/job/host_values.h core/job/checkpoint/weights.c core/job/checkpoint/writers.c core/job/checkpoint/writers.h \
+	core/job/loop/window.c core/job/loop/window.h

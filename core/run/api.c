@@ -301,7 +301,12 @@ yk_status yk__engine_param_give(yk__engine *e, uint32_t number, yk__source sourc
 
 yk_status yk__engine_param_read(yk__engine *e, uint32_t number, float *data, yk_error *err)
 {
-    return yk__params_read(&e->params, number, data, err);
+    return yk__params_read(&e->params, number, 0, UINT64_MAX, data, err);
+}
+
+yk_status yk__engine_param_part(yk__engine *e, uint32_t number, uint64_t from, uint64_t n, float *data, yk_error *err)
+{
+    return yk__params_read(&e->params, number, from, n, data, err);
 }
 
 yk_status yk__engine_state_write(yk__engine *e, uint32_t number, const void *data, yk_error *err)

@@ -88,6 +88,8 @@ yk_status yk__engine_param_write(yk__engine *e, uint32_t number, const float *da
  * slices alone. The engine takes the source, after a failure too. */
 yk_status yk__engine_param_give(yk__engine *e, uint32_t number, yk__source source, yk_error *err);
 yk_status yk__engine_param_read(yk__engine *e, uint32_t number, float *data, yk_error *err);
+/* The same for elements [from, from + n). */
+yk_status yk__engine_param_part(yk__engine *e, uint32_t number, uint64_t from, uint64_t n, float *data, yk_error *err);
 yk_status yk__engine_grad_read(yk__engine *e, uint32_t number, float *data, yk_error *err); /* reduced, before clipping;
                                                                                                collective */
 yk_status yk__engine_state_write(yk__engine *e, uint32_t number, const void *data, yk_error *err);
@@ -190,10 +192,15 @@ void yk__engine_scale_errors(yk__engine *e, double factor);
 yk_status yk__engine_average(yk__engine *e, double weight, yk_error *err);
 yk_status yk__engine_average_moments(yk__engine *e, double weight, yk_error *err);
 
-/* Optimizer state for checkpoints, whole vectors by parameter (collective; every rank gets all elements; kinds 0..n-1: sgd momentum; adam
- * m, v, vmax). In LocalSGD each rank gets its own moments, so average them first. */
+/* The rank that updates element `at` of a trained parameter, and has its moments. *to: the end of that rank's elements. YK_NONE for a
+ * parameter that no rank updates, and before there is a layout: each rank has all values. */
+uint32_t yk__engine_owner(const yk__engine *e, uint32_t number, uint64_t at, uint64_t *to);
+/* Elements [from, from + n) of the optimizer's state by parameter, or those up to its end (kinds 0..n-1: sgd momentum; adam m, v, vmax).
+ * single: this rank owns them, and calls alone. Else all ranks call, and each gets them. In LocalSGD each rank gets its own moments, so
+ * average them first. */
 uint32_t yk__engine_moments(const yk__engine *e);
-yk_status yk__engine_moment_read(yk__engine *e, uint32_t kind, uint32_t number, float *data, yk_error *err);
+yk_status yk__engine_moment_read(yk__engine *e, uint32_t kind, uint32_t number, uint64_t from, uint64_t n, bool single, float *data,
+                                 yk_error *err);
 /* Reads this rank's slice of a moment from the source, which stays the caller's. */
 yk_status yk__engine_moment_give(yk__engine *e, uint32_t kind, uint32_t number, const yk__source *source, yk_error *err);
 /* All ranks call it before a checkpoint is written. Parameters that travel rounded become exact on all ranks, as their owners have them.

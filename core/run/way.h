@@ -32,8 +32,8 @@ typedef struct yk__way {
     yk_status (*gather)(struct yk__params *p, yk_error *err);
     /* Waits until the values of a bucket, and of the buckets before it on the way, are here. */
     yk_status (*await)(struct yk__params *p, uint32_t bucket, yk_error *err);
-    /* Reads a trained parameter's values to the host. This rank calls it alone. */
-    yk_status (*read)(struct yk__params *p, const struct yk__param *q, float *data, yk_error *err);
+    /* Reads elements of a trained parameter's bucket, within the parameter, to the host. This rank calls it alone. */
+    yk_status (*read)(struct yk__params *p, const struct yk__param *q, yk__range range, float *data, yk_error *err);
 } yk__way;
 
 #endif

@@ -45,7 +45,7 @@ typedef yk_status reader(yk__engine *e, uint32_t number, float *data, yk_error *
 
 static yk_status read_moment(yk__engine *e, uint32_t number, float *data, yk_error *err)
 {
-    return yk__engine_moment_read(e, 0, number, data, err);
+    return yk__engine_moment_read(e, 0, number, 0, UINT64_MAX, false, data, err);
 }
 
 /* The worst difference between the two engines' vectors. */

@@ -7,6 +7,7 @@
  */
 #include <yoke/yoke.h>
 
+#include "tests/support/peak.h"
 #include "tests/support/ranks.h"
 #include "tests/support/sanitize.h"
 
@@ -18,28 +19,6 @@ typedef struct beginning {
     double peak; /* MiB above those of the opened job */
     uint64_t hash;
 } beginning;
-
-static double status_mib(const char *key)
-{
-    char line[160];
-    unsigned long kib = 0;
-    FILE *f = fopen("/proc/self/status", "r");
-    while (f && fgets(line, sizeof line, f) && (strncmp(line, key, strlen(key)) || sscanf(line + strlen(key), ": %lu", &kib) != 1))
-        ;
-    if (f)
-        fclose(f);
-    return (double)kib / 1024;
-}
-
-/* VmHWM begins anew with the memory that is there now. */
-static void peak_reset(void)
-{
-    FILE *f = fopen("/proc/self/clear_refs", "w");
-    if (f) {
-        fputs("5", f);
-        fclose(f);
-    }
-}
 
 static void weights_take(yk_job *job, const char *folder)
 {

@@ -102,7 +102,7 @@ static yk_status read_all(yk__engine *e, const uint32_t *number, trained *out, y
         if (yk__engine_param_read(e, number[i], out->value[i], err) || yk__engine_grad_read(e, number[i], out->grad[i], err))
             return err->status;
         for (uint32_t k = 0; k < yk__engine_moments(e); k++)
-            if (yk__engine_moment_read(e, k, number[i], out->moment[k][i], err))
+            if (yk__engine_moment_read(e, k, number[i], 0, UINT64_MAX, false, out->moment[k][i], err))
                 return err->status;
     }
     yk__engine_stats_get(e, &s);
@@ -320,7 +320,8 @@ static void read_values(yk__engine *e, int step)
     const uint32_t number = (uint32_t)step % PARAMS;
     see_update(e, step);
     if (step % 3 == 0)
-        ck_assert(!yk__engine_moment_read(e, 0, number, moment, &err) && !yk__engine_grad_read(e, number, grad, &err));
+        ck_assert(!yk__engine_moment_read(e, 0, number, 0, UINT64_MAX, false, moment, &err) &&
+                  !yk__engine_grad_read(e, number, grad, &err));
     if (step % 3 == 1)
         ck_assert(!yk__engine_hash(e, &hash, &err) && !yk__engine_hash(e, &same, &err) && hash == same);
     if (step % 3 == 2)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A rank dies, stops or leaves while the job writes a checkpoint over an older one, or the launcher dies: the folder holds the old
- * checkpoint whole, or the new one where rank 0, which writes it, lives on; and every rank that is left says which one it was.
+ * checkpoint whole, or the new one where rank 0, which commits it, lives on; and every rank that is left says which one it was. So does
+ * the end of a rank in the middle of the slices that it writes, or a disk that is full there: then the old one stays.
  * (tests/unit/job/kill.c kills one process at each of a save's file operations.)
  *
  * Without a launcher this is the test; as a rank it trains: VICTIM-HOW FOLDER, or "load" FOLDER, which opens what is there.
@@ -12,11 +13,12 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "tests/support/ranks.h"
 #include "tests/support/sanitize.h"
 
-enum { RANKS = 3, ROWS = 4, WIDTH = 64, CLASSES = 8, SAID = 2048, LAUNCHER = RANKS, LEFT = 3 };
+enum { RANKS = 3, ROWS = 4, WIDTH = 8192, CLASSES = 8, SAID = 2048, LAUNCHER = RANKS, LEFT = 3, UNHURT = 9 };
 
 typedef struct net {
     yk_job *job;
@@ -24,6 +26,7 @@ typedef struct net {
     yk_opt *opt;
     uint32_t victim; /* LAUNCHER: no rank */
     int signal;      /* the signal that it gets */
+    bool writes;     /* it gets it in the middle of its slices */
     const char *folder;
 } net;
 
@@ -36,7 +39,7 @@ typedef struct last_words {
 static void net_make(net *m, const char *folder)
 {
     m->folder = folder;
-    m->job = yk_open(&(yk_config){.seed = 3, .quiet = true});
+    m->job = yk_open(&(yk_config){.seed = 3, .quiet = true, .shares = "equal"});
     m->weight = yk_param(m->job, "weight", 2, (int64_t[]){CLASSES, WIDTH}, (yk_init){YK_INIT_NORMAL, 0, 0.1f});
     m->opt = yk_adam(m->job, &(yk_adam_config){.lr = 0.01});
 }
@@ -78,6 +81,24 @@ static void victim_kill(void *object, const char *dir)
         fclose(f);
 }
 
+static const net *writing; /* in a rank that breaks while it writes slices */
+
+/* The second range of the save that counts: the first one is of the parameters, and this one of a moment. */
+ssize_t pwrite(int fd, const void *data, size_t n, off_t at)
+{
+    static int ranges;
+    const double now = ranks_now();
+    if (writing && at && ++ranges == 2) {
+        ranks_write(writing->folder, "death", 0, &now, sizeof now);
+        if (!writing->signal) {
+            errno = ENOSPC;
+            return -1;
+        }
+        raise(writing->signal);
+    }
+    return syscall(SYS_pwrite64, fd, data, n, at);
+}
+
 static void words_write(const net *m)
 {
     last_words words = {.seconds = 0};
@@ -102,7 +123,7 @@ static void leave_now(int signal)
 
 static int rank_train(const char *what, const char *folder)
 {
-    net m = {.victim = (uint32_t)atoi(what), .signal = atoi(strchr(what, '-') + 1)};
+    net m = {.victim = (uint32_t)atoi(what), .signal = atoi(strchr(what, '-') + 1), .writes = strstr(what, "writes")};
     const pid_t pid = getpid();
     char checkpoint[160];
     uint64_t hash[2];
@@ -119,9 +140,13 @@ static int rank_train(const char *what, const char *folder)
     if (yk_rank(m.job) == 0)
         ranks_write(folder, "hash", 0, hash, sizeof hash);
     yk_barrier(m.job);
-    yk_on_save(m.job, &m, victim_kill);
+    if (!m.writes)
+        yk_on_save(m.job, &m, victim_kill);
+    writing = m.writes && m.victim == yk_rank(m.job) ? &m : NULL;
     if (yk_ok(m.job))
         yk_save(m.job, checkpoint);
+    if (writing && yk_ok(m.job)) /* it owned too little: no case may wait for such an end */
+        _exit(UNHURT);
     while (yk_ok(m.job)) /* a rank that has nothing to write may have done its part of the save */
         net_step(&m);
     words_write(&m);
@@ -151,20 +176,30 @@ static const struct {
     {"shm", "0-9", "was killed by signal 9"},   {"shm", "1-9", "was killed by signal 9"},  {"local", "0-9", "was killed by signal 9"},
     {"local", "2-9", "was killed by signal 9"}, {"shm", "1-19", "was stopped"},            {"shm", "0-6", "was killed by signal 6"},
     {"local", "2-10", "ended with exit code 3"},
+    {"shm", "1-9-writes", "was killed by signal 9"},   {"local", "2-9-writes", "was killed by signal 9"},
+    {"shm", "0-9-writes", "was killed by signal 9"},   {"local", "1-19-writes", "was stopped"},
+    {"shm", "1-0-writes", "optimizer.safetensors: writing failed: No space left on device"},
 };
 
-static void check_words(uint32_t victim)
+/* expected: in the error of each rank that lives on. */
+static void check_words(uint32_t victim, const char *expected, bool lives)
 {
-    char name[32];
-    snprintf(name, sizeof name, "rank %u (cpu:0!)", victim);
     for (uint32_t r = 0; r < RANKS; r++) {
         last_words words;
-        if (r == victim)
+        if (r == victim && !lives)
             continue;
         ranks_read("words", r, &words, sizeof words);
-        ck_assert_msg(strstr(words.text, name), "rank %u says of the end of rank %u: '%s'", r, victim, words.text);
+        ck_assert_msg(strstr(words.text, expected), "rank %u says of the end of rank %u: '%s'", r, victim, words.text);
         ck_assert_msg(words.seconds < (TEST_UNDER_ASAN ? 10 : 2.5), "rank %u hears of it after %.2f s", r, words.seconds);
     }
+}
+
+/* Rank 0 takes the new checkpoint's files away, if it lives on. */
+static void check_remains(void)
+{
+    char path[160];
+    snprintf(path, sizeof path, "%s/checkpoint.tmp", ranks_folder);
+    ck_assert_msg(access(path, F_OK) != 0, "%s was left", path);
 }
 
 static void check_checkpoint(bool may_be_new)
@@ -180,14 +215,17 @@ static void check_checkpoint(bool may_be_new)
 START_TEST(a_death_in_a_save_leaves_a_whole_checkpoint)
 {
     const uint32_t victim = (uint32_t)atoi(cases[_i].what);
-    char said[SAID], name[64];
+    const bool writes = strstr(cases[_i].what, "writes"), lives = strstr(cases[_i].what, "-0-");
+    char said[SAID], name[128];
     ranks_folder_make();
     setenv("YOKE_TRANSPORT", cases[_i].transport, 1);
     ck_assert_msg(ranks_run("cpu:0! cpu:0! cpu:0!", cases[_i].what, said, sizeof said) == 1, "%s", said);
-    snprintf(name, sizeof name, "rank %u (cpu:0!) %s", victim, cases[_i].words);
-    ck_assert_msg(strstr(said, name), "%s", said);
-    check_words(victim);
-    check_checkpoint(victim > 0);
+    snprintf(name, sizeof name, "rank %u (cpu:0!)", victim);
+    ck_assert_msg(strstr(said, name) && strstr(said, cases[_i].words), "%s", said);
+    check_words(victim, lives ? cases[_i].words : name, lives);
+    if (victim > 0)
+        check_remains();
+    check_checkpoint(victim > 0 && !writes);
     ranks_folder_remove();
 }
 END_TEST

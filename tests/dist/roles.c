@@ -132,7 +132,7 @@ static yk_status read_result(rig *r, result *out, yk_error *err)
             yk__engine_grad_read(r->e, r->number[i], out->grad[i], err))
             return err->status;
         for (uint32_t k = 0; k < MOMENTS; k++)
-            if (yk__engine_moment_read(r->e, k, r->number[i], out->moment[k][i], err))
+            if (yk__engine_moment_read(r->e, k, r->number[i], 0, UINT64_MAX, false, out->moment[k][i], err))
                 return err->status;
     }
     return yk__engine_state_read(r->e, r->state, out->state, err) ? err->status : yk__engine_hash(r->e, &out->hash, err);

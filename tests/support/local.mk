@@ -11,6 +11,6 @@ noinst_HEADERS += tests/support/compiled.h tests/support/cpu_kit.h tests/support
 	tests/support/graph_file.h tests/support/graph_lab.h tests/support/graph_serial.h tests/support/graph_vectors.h \
 	tests/support/hosts.h tests/support/kit.h tests/support/loopback.h tests/support/machines.h tests/support/meeting.h \
 	tests/support/opencl_kit.h tests/support/own_roles.h tests/support/own_state.h tests/support/plan_lab.h \
-	tests/support/plugin_host.h tests/support/ranks.h \
+	tests/support/peak.h tests/support/plugin_host.h tests/support/ranks.h \
 	tests/support/refplugin.h tests/support/run.h tests/support/sanitize.h tests/support/sha256.h tests/support/suite.h
 EXTRA_DIST += tests/lsan.supp

@@ -66,7 +66,7 @@ yk_status yk__registered_save(yk__checkpoint *ckpt, const yk_job *job, const cha
         packed += packed ? a->block[i].bytes : 0;
     }
     if (a->n_block)
-        yk__checkpoint_tensors(ckpt, REGISTERED, out, (int64_t)a->n_block, NULL, NULL, err);
+        yk__checkpoint_tensors(ckpt, REGISTERED, out, (int64_t)a->n_block, err);
     yk__free(out);
     return err->status;
 }

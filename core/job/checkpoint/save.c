@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Checkpoints of a job (yk_save, yk_load): parameters, moments, and the numbers that a run needs to continue bit for bit. The user's
- * program calls both on all ranks, in the step thread; rank 0 writes the files.
+ * program calls both on all ranks, in the step thread. Rank 0 has the folder, and owners write their slices (writers.c).
  *
  * A folder appears under its name once it is whole. A load checks the whole state before it changes the job. emergency.c uses the parts for
  * the last whole step after a failure.
@@ -21,6 +21,7 @@
 #include "core/job/checkpoint/save.h"
 #include "core/job/checkpoint/saved_state.h"
 #include "core/job/checkpoint/stored_values.h"
+#include "core/job/checkpoint/writers.h"
 #include "core/job/opt.h"
 #include "core/job/param.h"
 #include "core/job/team/local_sgd.h"
@@ -39,9 +40,9 @@ typedef struct tensors {
     uint32_t *param, *kind; /* number in job->param; number of the moment */
     int64_t n, held;
     bool moments;
-    const yk__kept_step *kept; /* kept step to read from; NULL to read from the device */
-    uint64_t largest;          /* bytes of the largest tensor */
-    float *whole;              /* owned: data of tensor `held`; NULL before the first that is read whole */
+    const yk__kept_step *kept; /* kept step to read from; NULL to read from the engine */
+    uint64_t largest;          /* bytes of the largest state */
+    void *whole;               /* owned: data of state `held`; NULL before the first */
 } tensors;
 
 static const char *moment_name(const yk_opt *opt, uint32_t kind)
@@ -74,10 +75,9 @@ static bool tensors_append(tensors *t, size_t p, uint32_t kind)
     return true;
 }
 
-/* Bytes in a file: moments are f32, as trained parameters are. */
-static uint64_t tensor_bytes(const yk__job_param *p)
+static uint64_t state_bytes(const yk__job_param *p)
 {
-    return p->n * yk_dtype_bytes(yk__param_file_type(p));
+    return p->state ? p->n * yk_dtype_bytes(yk__param_file_type(p)) : 0;
 }
 
 /* All parameters and states, or all moments of trained parameters. */
@@ -88,7 +88,7 @@ static bool tensors_list(yk_job *job, bool moments, tensors *t)
     bool ok = true;
     *t = (tensors){.job = job, .held = -1, .moments = moments};
     for (size_t i = 0; i < job->n_param; i++)
-        t->largest = tensor_bytes(&job->param[i]) > t->largest ? tensor_bytes(&job->param[i]) : t->largest;
+        t->largest = state_bytes(&job->param[i]) > t->largest ? state_bytes(&job->param[i]) : t->largest;
     t->out = yk__calloc(most, sizeof *t->out);
     t->param = yk__calloc(most, sizeof *t->param);
     t->kind = yk__calloc(most, sizeof *t->kind);
@@ -111,42 +111,52 @@ static yk_status tensors_reserve(tensors *t, yk_error *err)
     return t->whole ? YK_OK : yk__fail_mem(err, t->largest, "a tensor of a checkpoint");
 }
 
-/* Copies a tensor of the kept step. */
-static void tensor_copy(tensors *t, int64_t i)
-{
-    const yk__engine *e = t->job->engine;
-    const yk__job_param *p = &t->job->param[t->param[i]];
-    const void *from = t->moments ? (const void *)yk__engine_snapshot_moment(e, t->kept, t->kind[i], p->number)
-                       : p->state ? yk__engine_snapshot_state(e, t->kept, p->number)
-                                  : yk__engine_snapshot_param(e, t->kept, p->number);
-    memcpy(t->whole, from, p->n * yk_dtype_bytes(t->moments ? YK_F32 : p->dtype));
-    if (!t->moments)
-        yk__param_to_file(p, t->whole);
-}
-
-/* Reads tensor i to t->whole; moments on the device need every rank. */
-static yk_status tensor_read(tensors *t, int64_t i, yk_error *err)
+/* Reads a state, whole, to t->whole. */
+static yk_status state_read(tensors *t, int64_t i, yk_error *err)
 {
     yk_job *job = t->job;
-    yk__job_param *p = &job->param[t->param[i]];
+    const yk__job_param *p = &job->param[t->param[i]];
     if (t->held == i || tensors_reserve(t, err))
         return err->status;
+    if (t->kept)
+        memcpy(t->whole, yk__engine_snapshot_state(job->engine, t->kept, p->number), p->n * yk_dtype_bytes(p->dtype));
+    else if (yk__engine_state_read(job->engine, p->number, t->whole, err))
+        return err->status;
+    yk__param_to_file(p, t->whole);
     t->held = i;
-    if (t->kept) {
-        tensor_copy(t, i);
-        return YK_OK;
-    }
-    if (t->moments)
-        return yk__engine_moment_read(job->engine, t->kind[i], p->number, t->whole, err);
-    return yk__param_get_file(job, p, t->whole) ? YK_OK : yk__fail(err, job->error.status, "%s", job->error.text);
+    return YK_OK;
 }
 
-static yk_status tensor_fetch(void *user, int64_t i, uint64_t from, void *buf, size_t bytes, yk_error *err)
+/* Elements [from, from + n) of tensor i, as its file has them (yk__tensors_out). */
+static yk_status tensor_read(void *user, int64_t i, uint64_t from, uint64_t n, bool single, void *buf, yk_error *err)
 {
     tensors *t = user;
-    if (!tensor_read(t, i, err))
-        memcpy(buf, (const char *)t->whole + from, bytes);
+    yk__engine *e = t->job->engine;
+    const yk__job_param *p = &t->job->param[t->param[i]];
+    const uint64_t each = yk_dtype_bytes(t->out[i].dtype);
+    const void *from_memory = NULL;
+    if (p->state && state_read(t, i, err))
+        return err->status;
+    if (p->state)
+        from_memory = t->whole;
+    else if (t->kept)
+        from_memory = t->moments ? yk__engine_snapshot_moment(e, t->kept, t->kind[i], p->number)
+                                 : yk__engine_snapshot_param(e, t->kept, p->number);
+    if (from_memory)
+        memcpy(buf, (const char *)from_memory + from * each, n * each);
+    else if (t->moments)
+        yk__engine_moment_read(e, t->kind[i], p->number, from, n, single, buf, err);
+    else
+        yk__engine_param_part(e, p->number, from, n, buf, err);
     return err->status;
+}
+
+static uint32_t tensor_owner(void *user, int64_t i, uint64_t at, uint64_t *to)
+{
+    const tensors *t = user;
+    const yk__job_param *p = &t->job->param[t->param[i]];
+    *to = p->n;
+    return p->state ? YK_NONE : yk__engine_owner(t->job->engine, p->number, at, to);
 }
 
 /* ---- State ---- */
@@ -263,24 +273,16 @@ static json_t *state_with_shares(yk_job *job)
 
 /* ---- Saving ---- */
 
-/* Ranks that write no file take part in reading the moments. */
-static yk_status tensors_follow(tensors *t, yk_error *err)
-{
-    for (int64_t i = 0; i < t->n && !err->status; i++)
-        tensor_read(t, i, err);
-    return err->status;
-}
-
-static yk_status save_file(yk__checkpoint *c, yk_job *job, const char *file, bool moments, const yk__kept_step *kept, yk_error *err)
+static yk_status save_file(yk__writers *w, yk_job *job, const char *file, bool moments, const yk__kept_step *kept, yk_error *err)
 {
     tensors t;
     if (!tensors_list(job, moments, &t))
         return yk__fail(err, job->error.status, "%s", job->error.text);
     t.kept = kept;
-    if (c)
-        yk__checkpoint_tensors(c, file, t.out, t.n, tensor_fetch, &t, err);
-    else if (moments)
-        tensors_follow(&t, err);
+    yk__writers_file(w,
+                     &(yk__tensors_out){.name = file, .tensor = t.out, .n = t.n, .owner = tensor_owner, .read = tensor_read,
+                                        .is_shared = moments, .user = &t},
+                     err);
     tensors_free(&t);
     return err->status;
 }
@@ -293,17 +295,26 @@ yk_status yk__save_companions(yk_job *job, const char *dir, yk_error *err)
 }
 
 /* Writes all files except the state; c is NULL on ranks other than 0. */
-static yk_status save_parts(yk__checkpoint *c, yk_job *job, yk_error *err)
+static yk_status save_parts(yk__checkpoint *c, yk_job *job, const char *dir, yk_error *err)
 {
-    if (save_file(c, job, MODEL, false, NULL, err) || (job->opt && save_file(c, job, MOMENTS, true, NULL, err)) ||
-        (c && (yk__registered_save(c, job, NULL, err) || yk__save_companions(job, yk__checkpoint_folder(c), err))))
-        return err->status;
-    return YK_OK;
+    yk__writers w;
+    if (!yk__writers_open(&w, job, dir, c, err) && !save_file(&w, job, MODEL, false, NULL, err) && job->opt)
+        save_file(&w, job, MOMENTS, true, NULL, err);
+    yk__writers_close(&w);
+    if (!err->status && c && !yk__registered_save(c, job, NULL, err))
+        yk__save_companions(job, yk__checkpoint_folder(c), err);
+    return err->status;
 }
 
 yk_status yk__save_kept(yk__checkpoint *c, yk_job *job, const yk__kept_step *kept, yk_error *err)
 {
-    return save_file(c, job, MODEL, false, kept, err) || save_file(c, job, MOMENTS, true, kept, err) ? err->status : YK_OK;
+    yk__writers w = {.job = job, .checkpoint = c, .folder = yk__strdup(yk__checkpoint_folder(c))};
+    if (!w.folder)
+        yk__fail_mem(err, strlen(yk__checkpoint_folder(c)), "a path");
+    else if (!save_file(&w, job, MODEL, false, kept, err))
+        save_file(&w, job, MOMENTS, true, kept, err);
+    yk__writers_close(&w);
+    return err->status;
 }
 
 void yk_on_save(yk_job *job, void *object, void (*write)(void *object, const char *dir))
@@ -337,7 +348,7 @@ void yk_save(yk_job *job, const char *dir)
         !yk__job_catch_up(job))
         return;
     job->saves++;
-    if ((job->team.rank == 0 && yk__checkpoint_begin(dir, &c, &err)) || save_parts(c, job, &err)) {
+    if ((job->team.rank == 0 && yk__checkpoint_begin(dir, &c, &err)) || save_parts(c, job, dir, &err)) {
         yk__checkpoint_abandon(c);
     } else if (c) {
         json_t *state = state_with_shares(job);

@@ -150,7 +150,7 @@ yk_status yk__params_unflush(yk__params *p, yk_error *err)
         if (!all)
             return yk__fail_mem(err, q->n * sizeof(float), q->name);
         q->pending = (yk__source){memory_read, yk__free, all, 0};
-        if (yk__params_read(p, (uint32_t)i, all, err))
+        if (yk__params_read(p, (uint32_t)i, 0, UINT64_MAX, all, err))
             return err->status;
     }
     return yk__queue_idle(p->queue, err);
@@ -195,28 +195,30 @@ yk_status yk__params_write(yk__params *p, uint32_t number, const float *data, yk
 }
 
 /* Reads waiting values: one rank may read alone before there is a layout, as all ranks make a layout together. */
-static yk_status read_pending(const yk__param *q, float *data, yk_error *err)
+static yk_status read_pending(const yk__param *q, uint64_t from, uint64_t n, float *data, yk_error *err)
 {
-    memset(data, 0, q->n * sizeof *data);
-    return q->pending.read ? q->pending.read(q->pending.object, 0, q->n, data, err) : YK_OK;
+    memset(data, 0, n * sizeof *data);
+    return q->pending.read ? q->pending.read(q->pending.object, from, n, data, err) : YK_OK;
 }
 
-yk_status yk__params_read_device(yk__params *p, const yk__param *q, float *data, yk_error *err)
+yk_status yk__params_read_device(yk__params *p, const yk__param *q, yk__range range, float *data, yk_error *err)
 {
-    if (yk__params_settle(p, err) || yk__params_get(p, &p->bucket[q->bucket], (yk__range){q->at, q->at + q->n}, data, err))
+    if (yk__params_settle(p, err) || yk__params_get(p, &p->bucket[q->bucket], range, data, err))
         return err->status;
     return yk__queue_idle(p->queue, err);
 }
 
-yk_status yk__params_read(yk__params *p, uint32_t number, float *data, yk_error *err)
+yk_status yk__params_read(yk__params *p, uint32_t number, uint64_t from, uint64_t n, float *data, yk_error *err)
 {
     const yk__param *q;
     if (check_param(p, number, err))
         return err->status;
     q = &p->param[number];
+    n = n < q->n - from ? n : q->n - from;
     if (!p->laid_out)
-        return read_pending(q, data, err);
-    return q->trained ? p->way.read(p, q, data, err) : yk__params_read_device(p, q, data, err);
+        return read_pending(q, from, n, data, err);
+    const yk__range range = {q->at + from, q->at + from + n};
+    return q->trained ? p->way.read(p, q, range, data, err) : yk__params_read_device(p, q, range, data, err);
 }
 
 /* NULL, with err filled, if no state has this number. */

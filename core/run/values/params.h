@@ -232,8 +232,10 @@ yk_status yk__params_flush(yk__params *p, yk_error *err);
 yk_status yk__params_unflush(yk__params *p, yk_error *err);
 yk_status yk__params_write(yk__params *p, uint32_t number, const float *data, yk_error *err);
 yk_status yk__params_give(yk__params *p, uint32_t number, yk__source source, yk_error *err); /* takes the source */
-yk_status yk__params_read(yk__params *p, uint32_t number, float *data, yk_error *err);
-yk_status yk__params_read_device(yk__params *p, const yk__param *q, float *data, yk_error *err); /* this rank's device's values */
+/* Elements [from, from + n) of a parameter, or those up to its end. */
+yk_status yk__params_read(yk__params *p, uint32_t number, uint64_t from, uint64_t n, float *data, yk_error *err);
+/* range: of the bucket, within the parameter; this rank's device's values. */
+yk_status yk__params_read_device(yk__params *p, const yk__param *q, yk__range range, float *data, yk_error *err);
 yk_status yk__params_write_state(yk__params *p, uint32_t number, const void *data, yk_error *err);
 yk_status yk__params_read_state(yk__params *p, uint32_t number, void *data, yk_error *err);
 

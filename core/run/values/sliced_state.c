@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whole vectors that the ranks hold in slices: a parameter's gradient, and the optimizer's moments. A read gathers the slices, and a write
- * takes this rank's part.
+ * Whole vectors that the ranks hold in slices: a parameter's gradient, and the optimizer's moments. A read gathers the slices, or takes
+ * this rank's part, and a write takes this rank's part.
  *
- * core/job calls it for yk_grad_read and for checkpoints, in the step thread. Reads are collective: all ranks call them in the same order.
- * Vectors are f32.
+ * core/job calls it for yk_grad_read and for checkpoints, in the step thread. Reads of other ranks' parts are collective: all ranks call
+ * them in the same order. Vectors are f32.
  */
 #include <string.h>
 
@@ -82,7 +82,22 @@ static yk_status check_moment(yk__engine *e, uint32_t kind, uint32_t number, yk_
     return check_trained(e, number, err);
 }
 
-yk_status yk__engine_moment_read(yk__engine *e, uint32_t kind, uint32_t number, float *data, yk_error *err)
+uint32_t yk__engine_owner(const yk__engine *e, uint32_t number, uint64_t at, uint64_t *to)
+{
+    const yk__param *q = &e->params.param[number];
+    uint32_t rank = 0;
+    *to = q->n;
+    if (!e->params.laid_out || !q->trained)
+        return YK_NONE;
+    const uint64_t *begin = e->params.bucket[q->bucket].layout.slice.begin;
+    while (begin[rank + 1] <= q->at + at)
+        rank++;
+    *to = begin[rank + 1] - q->at < q->n ? begin[rank + 1] - q->at : q->n;
+    return rank;
+}
+
+yk_status yk__engine_moment_read(yk__engine *e, uint32_t kind, uint32_t number, uint64_t from, uint64_t n, bool single, float *data,
+                                 yk_error *err)
 {
     const yk__param *q;
     const yk__bucket *p;
@@ -91,12 +106,13 @@ yk_status yk__engine_moment_read(yk__engine *e, uint32_t kind, uint32_t number, 
         return err->status;
     q = &e->params.param[number];
     p = &e->params.bucket[q->bucket];
-    own = yk__range_meet(q->at, q->n, p->begin, p->end);
-    memset(data, 0, q->n * sizeof *data);
-    if ((own.from < own.to && yk__moment_read(&e->params, p, kind, own, data + (own.from - q->at), err)) ||
+    n = n < q->n - from ? n : q->n - from;
+    own = yk__range_meet(q->at + from, n, p->begin, p->end);
+    memset(data, 0, n * sizeof *data);
+    if ((own.from < own.to && yk__moment_read(&e->params, p, kind, own, data + (own.from - q->at - from), err)) || single ||
         yk__exchange_updates_all(&e->exchange))
         return err->status;
-    return yk__exchange_spread(&e->exchange, &p->layout.slice, q->at, q->n, data, err);
+    return yk__exchange_spread(&e->exchange, &p->layout.slice, q->at + from, n, data, err);
 }
 
 /* Reads in pieces, as the source may be slow memory's or a disk's. */

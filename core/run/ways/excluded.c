@@ -29,11 +29,11 @@ static yk_status fail_behind(const yk__params *p, const yk__param *q, yk_error *
                     "spec", yk__exchange_name(p->exchange, p->exchange->rank), q->name);
 }
 
-static yk_status read_members(yk__params *p, const yk__param *q, float *data, yk_error *err)
+static yk_status read_members(yk__params *p, const yk__param *q, yk__range range, float *data, yk_error *err)
 {
     if (p->exchange->medium == YK__MEMORY)
-        return yk__exchange_read(p->exchange, p->bucket[q->bucket].shared_at + q->at, q->n, data, err);
-    return p->values == YK__VALUES_BEHIND ? fail_behind(p, q, err) : yk__params_read_device(p, q, data, err);
+        return yk__exchange_read(p->exchange, p->bucket[q->bucket].shared_at + range.from, range.to - range.from, data, err);
+    return p->values == YK__VALUES_BEHIND ? fail_behind(p, q, err) : yk__params_read_device(p, q, range, data, err);
 }
 
 const yk__way yk__way_excluded = {

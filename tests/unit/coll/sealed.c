@@ -215,6 +215,23 @@ START_TEST(test_checksums)
 }
 END_TEST
 
+/* A file's writers know their own parts alone. */
+START_TEST(a_whole_has_the_checksum_of_its_parts_in_any_order)
+{
+    static uint8_t data[5000];
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (uint8_t)(i * 7 + i / 251);
+    for (size_t a = 0; a < sizeof data; a += 313)
+        for (size_t b = a; b <= sizeof data; b += 977) {
+            uint32_t parts = yk__crc32c_part(data + b, sizeof data - b, 0);
+            parts ^= yk__crc32c_part(data, a, sizeof data - a);
+            parts ^= yk__crc32c_part(data + a, b - a, sizeof data - b);
+            ck_assert_uint_eq(yk__crc32c_whole(parts, sizeof data), yk__crc32c(0, data, sizeof data));
+        }
+    ck_assert_uint_eq(yk__crc32c_whole(0, 0), 0);
+}
+END_TEST
+
 START_TEST(test_sound)
 {
     yk_tr_error error = {""};
@@ -345,6 +362,7 @@ int main(void)
     TCase *t = tcase_create("sealed");
     tcase_add_checked_fixture(t, ranks_begin, ranks_finish);
     tcase_add_test(t, test_checksums);
+    tcase_add_test(t, a_whole_has_the_checksum_of_its_parts_in_any_order);
     tcase_add_test(t, test_sound);
     tcase_add_loop_test(t, test_spoiled, 0, sizeof spoiled / sizeof *spoiled);
     tcase_add_test(t, test_doubled);

@@ -237,6 +237,38 @@ static void edited_refuses(const char *script, const char *words)
     ck_assert_int_eq(system(cmd), 0);
 }
 
+/* A job of one parameter saves or loads. False after an error, which `text` then has. */
+static bool five_do(void (*act)(yk_job *, const char *), float *w, char text[256])
+{
+    yk_job *job = yk_open(&(yk_config){.devices = "cpu", .quiet = true, .seed = 1});
+    const yk_t param = yk_param(job, "w", 1, (int64_t[]){5}, (yk_init){YK_INIT_ZEROS, 0, 0});
+    yk_param_write(param, w, 5);
+    yk_sgd(job, &(yk_sgd_config){.lr = 0.1, .momentum = 0.9});
+    act(job, checkpoint);
+    if (yk_ok(job))
+        yk_param_read(param, w, 5);
+    snprintf(text, 256, "%s", yk_error_text(job));
+    return yk_close(job) == 0;
+}
+
+/* The sums are those that a checkpoint of these values had when files had a "sum" of 64 bits. */
+START_TEST(a_checkpoint_with_the_sums_of_earlier_versions)
+{
+    float w[5] = {0.5f, -1, 2, -4, 8}, got[5] = {0};
+    char text[256];
+    make_files();
+    ck_assert(five_do(yk_save, w, text));
+    state_edit("/\"model.safetensors\"/,/}/ s/\"crc32c\": \".*\"/\"sum\": \"afd5a07447ae5d08\"/; "
+               "/\"optimizer.safetensors\"/,/}/ s/\"crc32c\": \".*\"/\"sum\": \"fe96dbb0b35141fa\"/");
+    ck_assert_msg(five_do(yk_load, got, text), "%s", text);
+    ck_assert_mem_eq(got, w, sizeof w);
+    file_damage("optimizer.safetensors", 120);
+    ck_assert(!five_do(yk_load, got, text));
+    ck_assert_msg(strstr(text, "optimizer.safetensors: its sum is ") && strstr(text, "expected fe96dbb0b35141fa"), "%s", text);
+    remove_files();
+}
+END_TEST
+
 /* A checkpoint from another person: pipes do not block, sums cannot be turned off, numbers are in their ranges. */
 START_TEST(foreign_checkpoints)
 {
@@ -542,6 +574,7 @@ int main(void)
     tcase_add_test(t, a_checkpoint_that_is_written_again_meanwhile);
     tcase_add_test(t, resume_sgd);
     tcase_add_test(t, damage_is_found);
+    tcase_add_test(t, a_checkpoint_with_the_sums_of_earlier_versions);
     tcase_add_test(t, foreign_checkpoints);
     tcase_add_test(t, a_checkpoint_of_other_trained_parameters);
     tcase_add_test(t, a_loop_after_a_break_is_a_new_epoch);
