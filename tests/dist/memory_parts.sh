@@ -30,10 +30,10 @@ print([rank["peak_bytes"] for rank in last.get("ranks") or last["shares"]])' "$1
 follows() { # follows TRANSPORT STAGE
     export YOKE_TRANSPORT="$1"
     set -- --devices "$two" --shard "$2" --shares equal
-    YOKE_MEMORY_LIMIT=200M,24M train even "$@" --max-steps 4 --shard-parts equal && { echo "even parts fit"; return 1; }
+    YOKE_MEMORY_LIMIT=200M,24M train even "$@" --max-steps 3 --shard-parts equal && { echo "even parts fit"; return 1; }
     grep -q "rank 1 .*memory limit" "$out/even.err" || { cat "$out/even.err"; return 1; }
-    YOKE_MEMORY_LIMIT=200M,24M trains fit "$@" --max-steps 4 --shard-parts speed && [ -n "$(parts fit)" ] &&
-        trains whole --devices "$two" --shares equal --max-steps 4 --shard state --shard-parts "$(parts fit)" && same whole fit || return 1
+    YOKE_MEMORY_LIMIT=200M,24M trains fit "$@" --max-steps 3 --shard-parts speed && [ -n "$(parts fit)" ] &&
+        trains whole --devices "$two" --shares equal --max-steps 3 --shard state --shard-parts "$(parts fit)" && same whole fit || return 1
     # shellcheck disable=SC2086
     YOKE_MEMORY_LIMIT=200M,24M "$yoke" estimate-memory $model --json "$@" --shard-parts speed >"$out/plan.json" 2>"$out/plan.err" ||
         return 1
@@ -79,7 +79,7 @@ three_hosts() {
     for host in $a $b $c; do
         # shellcheck disable=SC2086
         ip netns exec "$host" env YOKE_RANK=$rank YOKE_SIZE=3 YOKE_ADDR=10.178.0.1 YOKE_PORT=17719 YOKE_SECRET_FILE="$out/secret" \
-            YOKE_DEVICES="$two slow:2!" YOKE_MEMORY_LIMIT=200M,24M,20M timeout -k 1 150 "$yoke" train $model --max-steps 20 --shard params \
+            YOKE_DEVICES="$two slow:2!" YOKE_MEMORY_LIMIT=200M,24M,20M timeout -k 1 150 "$yoke" train $model --max-steps 6 --shard params \
             --shares equal --shard-parts speed --overwrite-output-dir --output-dir "$out/hosts" >"$out/host$rank.log" \
             2>"$out/host$rank.err" </dev/null &
         pids="$pids $!"
@@ -88,7 +88,7 @@ three_hosts() {
     failed=0
     for pid in $pids; do wait "$pid" || failed=1; done
     [ $failed = 0 ] || { cat "$out"/host?.err; return 1; }
-    [ -n "$(parts host0)" ] && trains whole --devices "$two slow:2!" --shares equal --max-steps 20 --shard state \
+    [ -n "$(parts host0)" ] && trains whole --devices "$two slow:2!" --shares equal --max-steps 6 --shard state \
         --shard-parts "$(parts host0)" && same whole hosts
 }
 

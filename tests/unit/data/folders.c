@@ -13,6 +13,7 @@
 #include "core/io/json.h"
 #include "core/io/text.h"
 #include "core/text/tokenizer.h"
+#include "tests/support/sanitize.h"
 #include "tests/support/suite.h"
 
 static yk_error err;
@@ -360,8 +361,8 @@ static void expect_refused(const char *dir, const char *words)
     ck_assert_msg(strstr(err.text, dir) && strstr(err.text, words), "%s, expected \"%s\"", err.text, words);
 }
 
-/* Saved, the tokenizer gives the same ids in a folder of another name, and again when that is saved. */
-static void expect_saved(yk__tokenizer *t, const char *text, const char *want, const char *dir)
+/* Saved, the tokenizer gives the same ids in a folder of another name, and again when that is saved, if `twice`. */
+static void expect_saved(yk__tokenizer *t, const char *text, const char *want, const char *dir, bool twice)
 {
     char to[64], again[64];
     yk__tokenizer *u;
@@ -371,17 +372,20 @@ static void expect_saved(yk__tokenizer *t, const char *text, const char *want, c
     ck_assert_msg(yk__tokenizer_save(t, to, &err) == YK_OK, "%s", err.text);
     u = open_folder(to, -1);
     expect_ids(u, text, want, dir);
-    ck_assert_msg(yk__tokenizer_save(u, again, &err) == YK_OK, "%s", err.text);
-    yk__tokenizer_close(u);
-    u = open_folder(again, -1);
-    expect_ids(u, text, want, dir);
+    if (twice) {
+        ck_assert_msg(yk__tokenizer_save(u, again, &err) == YK_OK, "%s", err.text);
+        yk__tokenizer_close(u);
+        u = open_folder(again, -1);
+        expect_ids(u, text, want, dir);
+    }
     ck_assert(!yk__tokenizer_notes(u) || !strstr(yk__tokenizer_notes(u), "upper case"));
     yk__tokenizer_close(u);
     folder_remove(to);
     folder_remove(again);
 }
 
-static void folder_try(const struct folder *x, const char *dir)
+/* saves: how often it is saved, at most 2. */
+static void folder_try(const struct folder *x, const char *dir, int saves)
 {
     yk__tokenizer *t;
     most = x->most;
@@ -392,12 +396,15 @@ static void folder_try(const struct folder *x, const char *dir)
     } else {
         t = open_folder(dir, -1);
         expect_ids(t, x->text, x->ids, dir);
-        expect_saved(t, x->text, x->ids, dir);
+        if (saves)
+            expect_saved(t, x->text, x->ids, dir, saves == 2);
         yk__tokenizer_close(t);
     }
     folder_remove(dir);
 }
 
+/* A save writes a whole vocabulary. Each folder is saved, and every fifth one twice; the other ones are not saved under ASan, as the plain
+ * build compares what is in them. */
 START_TEST(folders_are_read_as_transformers_reads_them)
 {
     char dir[64];
@@ -406,7 +413,7 @@ START_TEST(folders_are_read_as_transformers_reads_them)
     ck_assert_ptr_nonnull(mkdtemp(root));
     for (int i = _i; i < N_FOLDERS; i += 4) {
         snprintf(dir, sizeof dir, "%s/%d", root, i);
-        folder_try(&folders[i], dir);
+        folder_try(&folders[i], dir, getenv("YOKE_TEST_LONG") || i % 5 == 0 ? 2 : TEST_UNDER_ASAN ? 0 : 1);
     }
     rmdir(root);
     yk__ids_free(&ids);
@@ -432,11 +439,11 @@ START_TEST(an_option_is_saved)
         folder_write(dir, &forms[i]);
         yk__tokenizer *t = open_folder(dir, 0);
         expect_ids(t, "Hello WORLD hello", "101 100 100 7592 102", dir);
-        expect_saved(t, "Hello WORLD hello", "101 100 100 7592 102", dir);
+        expect_saved(t, "Hello WORLD hello", "101 100 100 7592 102", dir, i == 0);
         yk__tokenizer_close(t);
         t = open_folder(dir, 1);
         expect_ids(t, "Hello WORLD h\303\251llo", "101 7592 2088 7592 102", dir);
-        expect_saved(t, "Hello WORLD h\303\251llo", "101 7592 2088 7592 102", dir);
+        expect_saved(t, "Hello WORLD h\303\251llo", "101 7592 2088 7592 102", dir, false);
         yk__tokenizer_close(t);
         folder_remove(dir);
     }
@@ -459,7 +466,7 @@ START_TEST(older_folders_of_ours_open)
     ck_assert_ptr_nonnull(mkdtemp(root));
     for (size_t i = 0; i < sizeof older / sizeof older[0]; i++) {
         snprintf(dir, sizeof dir, "%s/%zu", root, i);
-        folder_try(&older[i], dir);
+        folder_try(&older[i], dir, 2);
     }
     rmdir(root);
     yk__ids_free(&ids);
@@ -565,10 +572,10 @@ START_TEST(bytes_and_characters_are_saved)
     if (!mkdtemp(root))
         return;
     ck_assert_int_eq(yk__tokenizer_bytes(&t, &err), YK_OK);
-    expect_saved(t, "a \303\251\t\n", "97 32 195 169 9 10", "bytes");
+    expect_saved(t, "a \303\251\t\n", "97 32 195 169 9 10", "bytes", true);
     yk__tokenizer_close(t);
     ck_assert_int_eq(yk__tokenizer_chars("t", "ba\n", 3, &t, &err), YK_OK);
-    expect_saved(t, "ab\n", "1 2 0", "characters");
+    expect_saved(t, "ab\n", "1 2 0", "characters", true);
     yk__tokenizer_close(t);
     rmdir(root);
     yk__ids_free(&ids);

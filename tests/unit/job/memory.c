@@ -11,9 +11,11 @@
 #include "tests/support/run.h"
 #include "tests/support/sanitize.h"
 
-/* One in so many allocations of a step and a checkpoint fails. With a sanitizer, which finds more, each does: alone if its number is
- * odd, with all later ones if it is even. */
-enum { STRIDE = TEST_UNDER_ASAN ? 2 : 5 };
+/* One in so many allocations of a step and a checkpoint fails, with all later ones or alone. A sanitizer finds more. */
+static long stride_of(long plain, long sanitized)
+{
+    return getenv("YOKE_TEST_LONG") ? 1 : TEST_UNDER_ASAN ? sanitized : plain;
+}
 
 static char dir[] = "/tmp/yoke-memory-XXXXXX";
 
@@ -49,7 +51,7 @@ static attempt job_attempt(long n, void (*refuse)(long n))
 {
     const int64_t wd[2] = {2, 3}, bd = 2;
     attempt it = {0};
-    yk_job *job = yk_open(&(yk_config){.devices = "cpu", .quiet = true});
+    yk_job *job = yk_open(&(yk_config){.devices = "cpu:0", .quiet = true});
     ck_assert_msg(yk_ok(job), "%s", yk_error_text(job));
     const unsigned long before = yk__mem_count();
     refuse(n);
@@ -87,7 +89,7 @@ START_TEST(every_allocation)
     long n = 0;
     make_dir();
     while (n < 20000 && !job_attempt(n, yk__mem_fail_after).ok)
-        n += STRIDE;
+        n += stride_of(8, 4);
     ck_assert_int_gt(n, 50);
     ck_assert_int_lt(n, 20000);
     remove_dir();
@@ -113,7 +115,7 @@ START_TEST(a_single_failed_allocation)
     const attempt whole = job_attempt(-1, yk__mem_fail_once);
     ck_assert(whole.ok);
     json_t *expected = saved_state(0);
-    for (unsigned long n = 1; n < whole.asked; n += STRIDE) {
+    for (unsigned long n = 1; n < whole.asked; n += (unsigned long)stride_of(8, 4)) {
         const attempt it = job_attempt((long)n, yk__mem_fail_once);
         ck_assert_msg(!it.ok || !memcmp(it.loss, whole.loss, sizeof it.loss), "allocation %lu: losses %g %g, not %g %g", n,
                       (double)it.loss[0], (double)it.loss[1], (double)whole.loss[0], (double)whole.loss[1]);
@@ -217,7 +219,7 @@ static void training_without_memory(training t)
     ck_assert_int_eq(train_all(&t, false, -1, &asked), 0);
     ck_assert_int_gt((int)asked, 1000);
     fclose(stderr);
-    for (unsigned long n = 0, unused; n < asked; n += (unsigned long)t.stride[TEST_UNDER_ASAN])
+    for (unsigned long n = 0, unused; n < asked; n += (unsigned long)stride_of(t.stride[0], t.stride[1]))
         train_all(&t, false, (long)n, &unused);
     char cmd[96];
     snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
@@ -226,7 +228,7 @@ static void training_without_memory(training t)
 
 START_TEST(mlp_without_memory)
 {
-    training_without_memory((training){.name = "mlp", .config = "hidden=5", .spec = "idx:%s", .stride = {13, 3}});
+    training_without_memory((training){.name = "mlp", .config = "hidden=5", .spec = "idx:%s", .stride = {23, 7}});
 }
 END_TEST
 
@@ -235,14 +237,14 @@ START_TEST(bert_without_memory)
     training_without_memory((training){.name = "bert", .tokenizer = "bytes", .spec = "csv:%s/rows.csv,text=text,label=label",
                                        .config = "hidden_size=8,num_hidden_layers=1,num_attention_heads=2,intermediate_size=8,"
                                                  "max_position_embeddings=16",
-                                       .stride = {61, 17}});
+                                       .stride = {97, 37}});
 }
 END_TEST
 
 START_TEST(gpt2_without_memory)
 {
     training_without_memory((training){.name = "gpt2", .tokenizer = "char", .spec = "text:%s/text",
-                                       .config = "n_embd=8,n_layer=1,n_head=2,n_positions=16", .stride = {61, 17}});
+                                       .config = "n_embd=8,n_layer=1,n_head=2,n_positions=16", .stride = {97, 37}});
 }
 END_TEST
 
