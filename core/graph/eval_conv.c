@@ -20,25 +20,29 @@ typedef struct conv {
     uint32_t op;
 } conv;
 
+/* Adds the taps of one row of the kernel, which begin at weight wi, to output pixel yi; x0 is the input's index at column 0. */
+static void row_taps(const conv *c, int64_t q, int64_t x0, int64_t wi, int64_t yi)
+{
+    for (int64_t kw = 0, v = q * c->attr[1] - c->attr[3]; kw < c->w[3]; kw++, wi++, v += c->attr[5]) {
+        if (v < 0 || v >= c->x[3])
+            continue;
+        if (c->op == YK_OP_CONV2D)
+            c->to[yi] += c->from[x0 + v] * c->other[wi];
+        else if (c->op == YK_OP_CONV2D_DX)
+            c->to[x0 + v] += c->from[yi] * c->other[wi];
+        else
+            c->to[wi] += c->from[yi] * c->other[x0 + v];
+    }
+}
+
 /* Adds all taps of output pixel (n, o, p, q); yi is its index. */
 static void pixel_taps(const conv *c, int64_t n, int64_t o, int64_t p, int64_t q, int64_t yi)
 {
-    const int64_t group = o / (c->w[0] / c->attr[6]);
-    for (int64_t k = 0; k < c->w[1] * c->w[2] * c->w[3]; k++) {
-        const int64_t kw = k % c->w[3], kh = k / c->w[3] % c->w[2], ch = k / c->w[3] / c->w[2];
-        const int64_t h = p * c->attr[0] - c->attr[2] + kh * c->attr[4],
-                      v = q * c->attr[1] - c->attr[3] + kw * c->attr[5];
-        const int64_t xi = ((n * c->x[1] + group * c->w[1] + ch) * c->x[2] + h) * c->x[3] + v;
-        const int64_t wi = o * c->w[1] * c->w[2] * c->w[3] + k;
-        if (h < 0 || h >= c->x[2] || v < 0 || v >= c->x[3])
-            continue;
-        if (c->op == YK_OP_CONV2D)
-            c->to[yi] += c->from[xi] * c->other[wi];
-        else if (c->op == YK_OP_CONV2D_DX)
-            c->to[xi] += c->from[yi] * c->other[wi];
-        else
-            c->to[wi] += c->from[yi] * c->other[xi];
-    }
+    const int64_t plane = n * c->x[1] + o / (c->w[0] / c->attr[6]) * c->w[1];
+    for (int64_t ch = 0; ch < c->w[1]; ch++)
+        for (int64_t kh = 0, h = p * c->attr[0] - c->attr[2]; kh < c->w[2]; kh++, h += c->attr[4])
+            if (h >= 0 && h < c->x[2])
+                row_taps(c, q, ((plane + ch) * c->x[2] + h) * c->x[3], ((o * c->w[1] + ch) * c->w[2] + kh) * c->w[3], yi);
 }
 
 yk_status yk__eval_conv2d(yk__eval *e)

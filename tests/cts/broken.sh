@@ -3,17 +3,31 @@
 # Plugins with one fault each, made from the template: the suite finds every one, in the group that looks for it.
 . "$YOKE_SOURCE/tests/cts/lib.sh"
 BROKEN=$YOKE_SOURCE/tests/cts/broken.c
-
-FAR=$YOKE_SOURCE/tests/cts/broken_far.c
 TIMEOUT=1 # seconds
 QUICKLY=
 COUNT=0
 
-# Under a sanitizer one fault in three: the suite goes the same ways with each.
+# Under a sanitizer one fault in eight: the suite goes the same ways with each.
 sampled()
 {
     COUNT=$((COUNT + 1))
-    [ "$SANITIZER" = none ] || [ $((COUNT % 3)) -eq 1 ]
+    [ "$SANITIZER" = none ] || [ $((COUNT % 8)) -eq 1 ]
+}
+
+BUILT= # what yoke_bad.so was built of
+
+# built SOURCE FAULT [FLAGS]: the plugin, anew unless the last one has the same fault
+built()
+{
+    [ "$BUILT" != "$1 $2" ] || return 0
+    BUILT="$1 $2"
+    source=$YOKE_SOURCE/tests/cts/$1.c
+    fault=$2
+    shift 2
+    compile "$WORK/yoke_bad.so" "$source" -pthread "$@" "-DBREAK_$fault" && return 0
+    BUILT=
+    result 1 "$fault is built"
+    return 1
 }
 
 # found FAULT TESTS WORDS: the suite, with $QUICKLY, fails and says WORDS. TESTS: a group, or a pattern of names, the fewer the faster
@@ -38,13 +52,13 @@ found_words()
 broken()
 {
     sampled || return 0
-    compile "$WORK/yoke_bad.so" "$BROKEN" -pthread -DBREAK_"$1" -lm || { result 1 "$1 is built"; return; }
-    found "$@"
+    built broken "$1" -lm && found "$@"
 }
 
 # limited LIMIT TESTS: what is larger than LIMIT is wrong in the plugin compiled last; LIMIT as in broken.c
 limited()
 {
+    sampled || return 0
     BROKEN_LIMIT=$1
     export BROKEN_LIMIT
     found "$1" "$2" expected
@@ -54,30 +68,26 @@ limited()
 broken_island()
 {
     sampled || return 0
-    compile "$WORK/yoke_bad.so" "$YOKE_SOURCE/tests/cts/broken_island.c" -pthread "$WORK/queue.o" -DBREAK_"$1" ||
-        { result 1 "$1 is built"; return; }
-    found "$@"
+    built broken_island "$1" "$WORK/queue.o" && found "$@"
 }
 
 # broken_wide FAULT TESTS WORDS: the template with a fault of large buffers, long sums, threads, or two opens
 broken_wide()
 {
     sampled || return 0
-    compile "$WORK/yoke_bad.so" "$YOKE_SOURCE/tests/cts/broken_wide.c" -pthread -DBREAK_"$1" || { result 1 "$1 is built"; return; }
-    found "$@"
+    built broken_wide "$1" && found "$@"
 }
 
 broken_far()
 {
     sampled || return 0
-    compile "$WORK/yoke_bad.so" "$FAR" -pthread "$WORK/queue.o" -DBREAK_"$1" || { result 1 "$1 is built"; return; }
-    found "$@"
+    built broken_far "$1" "$WORK/queue.o" && found "$@"
 }
 
 # what every plugin of far.c and island.c has, once
 ${CC:-gcc} -std=gnu11 -O1 -g -fvisibility=hidden -fPIC $SANITIZE -I"$YOKE_SOURCE" -I"$YOKE_SOURCE/include" -c \
     -o "$WORK/queue.o" "$YOKE_SOURCE/plugins/kit/kit_queue.c" || result 1 "the kit's queues are built"
-compile "$WORK/yoke_good.so" "$BROKEN" && run_cts "without a fault" "$WORK/yoke_good.so" --group abi,queue,guard,rebind
+compile "$WORK/yoke_good.so" "$BROKEN" && run_cts "without a fault" "$WORK/yoke_good.so" --group abi,guard,rebind # queues: template.sh
 OPTIMIZE=-O0 # more than a hundred plugins are compiled, and each computes little
 # the fault that takes longest, and no processor, meanwhile; it is looked at below
 HANG_TESTS='op/*er*.f32.10x7.33'
@@ -166,7 +176,7 @@ broken COPY_SIZE 'buffer/put_get*' 'what came back'
 broken COPY_SIZE 'buffer/device_copy*' 'what came over another buffer'
 broken ODD_HOST 'buffer/odd_host' 'from one odd address to another'
 OPTIMIZE=-O1 # for a matrix of 4097 x 4097 and a million parameters
-if compile "$WORK/yoke_bad.so" "$BROKEN" -pthread -DBREAK_LIMIT; then
+if built broken LIMIT; then
     TIMEOUT=60
     limited neg.elements 'op/neg.f32.4097*'
     TIMEOUT=1
@@ -200,8 +210,6 @@ if compile "$WORK/yoke_bad.so" "$BROKEN" -pthread -DBREAK_LIMIT; then
     limited adam.parameters 'composite/adam_step.*.f32'
     limited adam.million 'composite/adam_step.*.f32'
     limited sgd.parameters 'composite/sgd_step.*.f32'
-else
-    result 1 "a plugin with limits is built"
 fi
 OPTIMIZE=-O0
 broken_far PIN_KEPT 'buffer/pin' 'after the host wrote to it again'
@@ -305,6 +313,10 @@ result $? "a pattern that matches nothing is an error"
 "$CTS" --plugin "$WORK/yoke_good.so" --group op --only 'op/relu*' >"$WORK/out" 2>&1
 [ $? -eq 2 ] && grep -q "matches --only 'op/relu\*'; groups composite, body have such tests" "$WORK/out"
 result $? "and names the groups that have such a test"
+for only in 'guard/add.f32*:1' '[g]uard/add.f32*:[1-9][0-9]'; do # the device is opened for each group that may have such a test
+    YOKE_LAYERS=trace "$CTS" --plugin "$WORK/yoke_good.so" --only "${only%:*}" 2>&1 | grep -c device_open | grep -qx "${only#*:}"
+    result $? "--only '${only%:*}' opens the device ${only#*:} times"
+done
 
 # The lists: an expected failure is none, and one that passes is one with --verify.
 compile "$WORK/yoke_bad.so" "$BROKEN" -DBREAK_SYMBOL

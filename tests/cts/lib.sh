@@ -8,6 +8,9 @@ SANITIZER=$(sed -n 's/^#define YK_SANITIZER "\(.*\)"/\1/p' "$YOKE_BUILD/config.h
 # What ./check runs of a device that compiles each kernel; ./check --long has YOKE_TEST_LONG set, and runs all cases and the longest sums.
 QUICK=--quick
 [ -z "${YOKE_TEST_LONG-}" ] || QUICK=--long
+# random graphs there: the first of the 60 that the processor's plugin, far and the templates run
+FEW="--count 16"
+[ -z "${YOKE_TEST_LONG-}" ] || FEW=
 LESS= # under ASan one case in ten of every operation and type, for plugins whose operations are tried there by others too
 case $SANITIZER in
 address) SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined" LESS=--quick ;;
@@ -79,5 +82,14 @@ run_cts()
     result $code "$name"
 }
 
+# validated NAME PLUGIN [OPTIONS]: the same under the validating layer, whose own code a sanitizer sees in cpu.sh and far.sh
+validated()
+{
+    [ "$SANITIZER" = none ] || return 0
+    YOKE_LAYERS=validate run_cts "$@"
+}
+
 WORK=$(mktemp -d) || exit 1
 trap 'rm -rf "$WORK"' EXIT
+# For --unsupported: operations of 16 bits but casts, products, convolutions, softmaxes and few more; random graphs have such types, too.
+printf '%s\n' 'op/[!cd]*.f16*' 'op/[!cd]*.bf16*' 'composite/[!cs]*.f16*' 'composite/[!cs]*.bf16*' >"$WORK/narrow"

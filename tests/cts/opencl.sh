@@ -9,7 +9,7 @@ grep -q 'it has 0' "$WORK/out" && skip_all "no OpenCL device here"
 # under sanitizers without the group body: it compares numbers of kernels, which the other groups make and run in the same way
 [ "$SANITIZER" = none ] || ALL="--group abi,buffer,queue,extension,op,composite,random,gradients,guard,rebind,leak,offsets,processes,errors"
 # shellcheck disable=SC2086
-run_cts "opencl" "$PLUGIN" --timeout 300 $QUICK ${ALL-}
+run_cts "opencl" "$PLUGIN" --timeout 300 $QUICK $FEW ${ALL-}
 [ "$SANITIZER" != none ] || run_cts "long sums" "$PLUGIN" --group long --timeout 300 $QUICK
-YOKE_LAYERS=validate run_cts "opencl under the validating layer" "$PLUGIN" --group buffer,queue,rebind --timeout 300
+validated "opencl under the validating layer" "$PLUGIN" --group buffer,queue,rebind --timeout 300
 finish

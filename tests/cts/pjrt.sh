@@ -62,12 +62,15 @@ export YOKE_PJRT="$VENDOR"
 ${CC:-gcc} -std=gnu11 -O1 -fPIC -shared -I"$YOKE_SOURCE" -o "$WORK/shim.so" "$YOKE_SOURCE/tests/cts/pjrt_shim.c" -ldl
 result $? "a shim around it is built"
 
-# op, body: each primitive and each composite's body against float64
+# op, body: each primitive and each composite's body against float64; a type is a word of the text that XLA compiles
+narrow=
+[ "$SANITIZER" = none ] || narrow="--unsupported $WORK/narrow"
 for group in ${YOKE_TEST_LONG:+all} abi,op,buffer,queue,rebind,random; do
     if [ "$group" = all ]; then
         run_cts "pjrt, all" "$PLUGIN" --timeout 300
     else
-        run_cts "pjrt: $group" "$PLUGIN" --quick --group "$group" --count 4 --timeout 300
+        # shellcheck disable=SC2086
+        run_cts "pjrt: $group" "$PLUGIN" --quick --group "$group" --count 4 --timeout 300 $narrow
     fi
 done
 # --quick leaves most of these out, and XLA's vector code loses a NaN; no sanitizer sees XLA's numbers
@@ -130,9 +133,11 @@ MIXED="cpu:0! pjrt:0!"
 TOGETHER=1
 if [ -d "$YOKE_TEST_DATA/fashion-mnist" ]; then
     BEFORE=
-    trained whole pjrt:0 --save-steps 6 && trained rest pjrt:0 --resume-from-checkpoint "$WORK/model-whole/checkpoint-6" &&
-        [ -n "$(hash_of whole)" ] && [ "$(hash_of whole)" = "$(hash_of rest)" ]
-    result $? "a training that is resumed ends with the bits of the whole one"
+    if [ "$SANITIZER" = none ]; then # bits are the plain build's
+        trained whole pjrt:0 --save-steps 6 && trained rest pjrt:0 --resume-from-checkpoint "$WORK/model-whole/checkpoint-6" &&
+            [ -n "$(hash_of whole)" ] && [ "$(hash_of whole)" = "$(hash_of rest)" ]
+        result $? "a training that is resumed ends with the bits of the whole one"
+    fi
     trained alone cpu:0
     BEFORE="$YOKE_BUILD/yoke trace --output $WORK/trace --"
     trained mixed "$MIXED" && python3 "$YOKE_SOURCE/tests/cli/alike.py" 12 "$WORK/alone" "$WORK/mixed" 12 1e-4 1e-4 &&
@@ -193,14 +198,15 @@ assert "program" not in plain and plain["peak_bytes"] > 0
 P
     result $? "$name"
 }
-accounted "an MLP's memory is estimated to the byte, with the executables' own" --model mlp --model-config hidden=64 --global-batch 16
-if [ "$SANITIZER" = none ]; then
+if [ "$SANITIZER" = none ]; then # numbers; the suite's rebind/account goes this way, too
+    accounted "an MLP's memory is estimated to the byte, with the executables' own" --model mlp --model-config hidden=64 --global-batch 16
+    TOGETHER=${YOKE_TEST_LONG-}
     # tied embeddings: two gradients lie in one place
     train "a GPT-2" --model gpt2 --global-batch 4 --model-config n_layer=1,n_head=2,n_embd=32,vocab_size=100,seq_len=16
-    TOGETHER=${YOKE_TEST_LONG-}
     # batch norm's moments are summed up between programs
-    train "a ResNet" --model resnet20 --global-batch 6
-    train "a BERT" --model bert --global-batch 4 \
+    train "a ResNet" --model resnet20 --model-config blocks_per_stage=1 --global-batch 6
+    # its layers are a GPT-2's
+    [ -z "${YOKE_TEST_LONG-}" ] || train "a BERT" --model bert --global-batch 4 \
         --model-config hidden_size=32,num_hidden_layers=1,num_attention_heads=2,intermediate_size=64,seq_len=32
 fi
 
@@ -227,7 +233,7 @@ if fetch xla-cpu-pjrt 0.0.1 55837b6b7b47daa717f2d9a5a03563ea0ceaa338d06a81a1e2d3
     xla=$cache/xla_plugins/xla_cpu_pjrt
     goes_on "xla-cpu-pjrt 0.0.1 is left out for its numbers" "$xla/xla_cpu_pjrt.so" "wrong numbers"
     cp "$xla/xla_cpu_pjrt.so" "$WORK/any_name.so"
-    goes_on "by another file name, too" "$WORK/any_name.so" "wrong numbers"
+    YOKE_PJRT="$WORK/any_name.so" info "by another file name, too" "any_name.so is not used: .*wrong numbers" 0
     rm "$WORK/any_name.so"
     ${CC:-gcc} -std=gnu11 -fsyntax-only -I"$xla/include" -I"$YOKE_SOURCE" "$YOKE_SOURCE/tests/cts/pjrt_layout.c"
     result $? "our prototypes are laid out as the vendor's header says"

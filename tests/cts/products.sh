@@ -63,9 +63,11 @@ found "11 bits, and it says nothing" 'allowed error [0-9.e-]*$'
 tested 1 "the start-up probe refuses it" 'blas:0 (library of loops 0) computes wrongly: in the start-up probe'
 device 8 11
 found "8 bits, and it says 11" 'allowed error .*; it says that products keep 11 bits (product_bits)'
-tested 1 "yoke test finds it" '^FAILED .*in fp32: blas:0 beside the CPU plugin'
-device 8 8
-run_cts "8 bits, which it says" "$WORK/plugins/yoke_blas.so" --quick --group op,rebind,random --count 20
+if [ "$SANITIZER" = none ]; then # a sanitizer sees the same ways above
+    tested 1 "yoke test finds it" '^FAILED .*in fp32: blas:0 beside the CPU plugin'
+    device 8 8
+    run_cts "8 bits, which it says" "$WORK/plugins/yoke_blas.so" --quick --group op,rebind,random --count 20
+fi
 device 24 7
 tested 1 "7 bits are refused" 'device 0 says that products keep 7 bits of f32; expected 8 to 24'
 finish

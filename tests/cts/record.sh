@@ -5,6 +5,7 @@
 # same commit; decisions 0020 and 0079 have the rules.
 . "$YOKE_SOURCE/tests/cts/lib.sh"
 command -v python3 >"$WORK/log" || skip_all "python3 is not here"
+[ "$SANITIZER" = none ] || skip_all "instrumented: the plain build's, as it runs no code of this one"
 [ "$(getconf LONG_BIT)" = 64 ] || skip_all "the record is of 64-bit machines"
 
 # same RECORD FOUND HOW

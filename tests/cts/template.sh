@@ -45,14 +45,14 @@ code=$?
 [ $code -eq 0 ] || sed 's/^/# /' "$WORK/log"
 result $code "the manual page's command builds it"
 run_cts "the suite" "$PLUGIN" $QUICK
-YOKE_LAYERS=validate run_cts "the suite under the validating layer" "$PLUGIN" --group buffer,queue,guard,rebind,gradients
-run_cts "the second one" "$WORK/yoke_far.so" --group abi,buffer,queue,leak
+validated "the suite under the validating layer" "$PLUGIN" --group buffer,queue,guard,rebind,gradients
+run_cts "the second one" "$WORK/yoke_far.so" --group abi,buffer,leak # its queues: far.sh
 run_cts "the text device" "$WORK/yoke_cc.so" --group abi,buffer
-run_cts "the device with a library" "$WORK/yoke_blas.so" --group abi,buffer,queue,leak
+run_cts "the device with a library" "$WORK/yoke_blas.so" --group abi,buffer # device.sh
 [ "$SANITIZER" = none ] || finish # no flag of a sanitizer is there in what follows
 code=0
 for file in "$SDK"/plugins/kit/*.c "$SDK"/plugins/kit/lower/*.c "$SDK"/tests/support/kit.c; do
-    ${CC:-gcc} -std=gnu11 $HEADERS -c -o "$WORK/o" "$file" 2>"$WORK/err" || { code=1; sed 's/^/# /' "$WORK/err"; }
+    ${CC:-gcc} -std=gnu11 $HEADERS -fsyntax-only "$file" 2>"$WORK/err" || { code=1; sed 's/^/# /' "$WORK/err"; }
 done
 result $code "the kit and the builder of graphs compile"
 finish

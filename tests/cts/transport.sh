@@ -21,9 +21,13 @@ passes()
     result $? "${name##*/} passes"
 }
 
-# found FAULT TEST WORDS
+COUNT=0
+
+# found FAULT TEST WORDS; under a sanitizer one fault in four: the suite goes the same ways with each
 found()
 {
+    COUNT=$((COUNT + 1))
+    [ "$SANITIZER" = none ] || [ $((COUNT % 4)) -eq 1 ] || return 0
     YOKE_TEST_FAULT=$1 "$CTS" --transport "$LOOPBACK" --group "${2%%/*}" --only "$2" --timeout 1 >"$WORK/out" 2>"$WORK/err"
     code=$?
     [ $code -eq 1 ] && grep -A1 "^not ok.*$2" "$WORK/out" | grep -q "$3"

@@ -164,6 +164,37 @@ static bool is_leaf(const yk__simple *s, uint32_t v)
     return kind != YK_SLOT_ARENA && kind != YK_SLOT_RESULT && x->offset >= OFFSET;
 }
 
+/* One number in all elements: long sums have millions. The copied part doubles. */
+static void leaf_repeat(uint8_t *data, const yk_value *x, double a)
+{
+    const uint64_t bytes = yk__value_bytes(x);
+    uint64_t done = yk_dtype_bytes(x->dtype);
+    if (!bytes)
+        return;
+    yk__element_set(data, x->dtype, 0, a);
+    for (; done < bytes; done *= 2)
+        memcpy(data + done, data, done < bytes - done ? done : bytes - done);
+}
+
+static void leaf_fill(const yk_value *x, uint32_t key, uint8_t *data, uint64_t state, bool absolute)
+{
+    const cts_dist dist = (cts_dist)(key & 255);
+    const uint64_t before = (x->offset - OFFSET) / yk_dtype_bytes(x->dtype); /* a slot may have several */
+    const double unit = dist == CTS_TINY ? tiny_unit(x->dtype) : 1;
+    if (dist == CTS_SAME) {
+        leaf_repeat(data, x, dist_number(dist, key >> 8, 0, &state));
+        return;
+    }
+    for (int64_t i = 0, n = yk__value_count(x); i < n; i++) {
+        double a = dist_number(dist, key >> 8, before + (uint64_t)i, &state);
+        a = (absolute && yk__dtype_is_float(x->dtype) ? fabs(a) : a) * unit;
+        if (a != a && x->dtype == YK_F32 && dist == CTS_NAN)
+            store_nan(data, (uint64_t)i);
+        else
+            yk__element_set(data, x->dtype, (uint64_t)i, a);
+    }
+}
+
 void cts_fill(const yk__simple *s, void **slot, uint64_t seed, bool absolute)
 {
     for (uint32_t v = 0; v < s->abi.n_value; v++)
@@ -171,21 +202,8 @@ void cts_fill(const yk__simple *s, void **slot, uint64_t seed, bool absolute)
             memset(slot[s->abi.value[v].slot], YK__GUARD_BYTE, s->abi.slot[s->abi.value[v].slot].bytes);
     for (uint32_t v = 0; v < s->abi.n_value; v++) {
         const yk_value *x = &s->abi.value[v];
-        uint64_t state = seed * 1000003 + x->slot, before;
-        uint32_t key;
-        if (!is_leaf(s, v))
-            continue;
-        key = s->abi.slot[x->slot].key;
-        before = (x->offset - OFFSET) / yk_dtype_bytes(x->dtype); /* a slot may have several */
-        for (int64_t i = 0, n = yk__value_count(x); i < n; i++) {
-            double a = dist_number((cts_dist)(key & 255), key >> 8, before + (uint64_t)i, &state);
-            a = absolute && yk__dtype_is_float(x->dtype) ? fabs(a) : a;
-            a = (key & 255) == CTS_TINY ? a * tiny_unit(x->dtype) : a;
-            if (a != a && x->dtype == YK_F32 && (key & 255) == CTS_NAN)
-                store_nan((uint8_t *)slot[x->slot] + x->offset, (uint64_t)i);
-            else
-                yk__element_set((uint8_t *)slot[x->slot] + x->offset, x->dtype, (uint64_t)i, a);
-        }
+        if (is_leaf(s, v))
+            leaf_fill(x, s->abi.slot[x->slot].key, (uint8_t *)slot[x->slot] + x->offset, seed * 1000003 + x->slot, absolute);
     }
 }
 

@@ -369,10 +369,18 @@ static int totals_print(const cts_totals *t)
     return t->failed || !t->number ? YK_EXIT_FAILED : YK_EXIT_OK;
 }
 
+/* False if the pattern of tests begins with another group's name: opening the device again for no test takes time. */
+static bool group_named(const char *only, const char *name)
+{
+    const size_t n = only ? strcspn(only, "*?[\\/") : 0;
+    return !only || only[n] != '/' || (strlen(name) == n && !strncmp(only, name, n));
+}
+
 /* Sums of millions of terms take some devices minutes: --quick runs them where --group names them. */
 static bool group_runs(const cts *c, const char *groups, const cts_group *group)
 {
-    return group_chosen(groups, group->name) && (groups || !c->quick || group->run != cts_group_long);
+    return group_chosen(groups, group->name) && group_named(c->only, group->name) &&
+           (groups || !c->quick || group->run != cts_group_long);
 }
 
 /* A process loads what is tested, and says for the report how that calls itself. One that dies says nothing: group abi tells why. */
