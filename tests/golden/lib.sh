@@ -49,6 +49,17 @@ ok() { # ok NAME COMMAND...: passes if the command does; its output is shown whe
     fi
 }
 
+plainly() { # plainly NAME COMMAND...: as ok, in a build without a sanitizer; there, cases beside it run the same code
+    instrumented || ok "$@"
+}
+
+ends_of() { # ends_of WORD...: the first and the last, where all run the same code; the last under a sanitizer, all with YOKE_TEST_LONG
+    [ -z "${YOKE_TEST_LONG-}" ] && [ $# -gt 2 ] || { echo "$@"; return; }
+    instrumented || echo "$1"
+    shift $(($# - 1))
+    echo "$1"
+}
+
 skip() { # skip NAME REASON
     n=$((n + 1))
     echo "ok $n - $1 # SKIP $2"
