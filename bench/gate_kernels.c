@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs one kernel of the CPU plugin at a small fixed shape, once, on one thread; bench/gate counts its instructions.
- * usage: gate_kernels NAME; without argument prints the names
+ * Runs kernels of the CPU plugin at small fixed shapes, each once, on one thread; bench/gate counts their instructions.
+ * usage: gate_kernels NAME...; without argument prints the names
  */
 #include <stdio.h>
 #include <string.h>
@@ -169,23 +169,34 @@ static const struct {
     {"adam", make_adam},                   {"sum-rows", sum_rows},          {"bias-gradient", bias_gradient},
 };
 
-int main(int argc, char **argv)
+static int run_case(const cpu_isa *isa, const char *name)
 {
-    const char *why = NULL;
-    const cpu_isa *isa = cpu_isa_choose("avx2", &why);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        if (argc < 2) {
-            puts(cases[i].name);
-        } else if (!strcmp(argv[1], cases[i].name)) {
+        if (!strcmp(name, cases[i].name)) {
             kit *k = kit_new();
             int bad;
             cases[i].make(k);
-            bad = !isa || kit_run(k, isa, 1) != YK_OK;
+            bad = kit_run(k, isa, 1) != YK_OK;
             if (bad)
-                fprintf(stderr, "%s: %s\n", argv[1], isa ? "the plugin does not run it" : why);
+                fprintf(stderr, "%s: the plugin does not run it\n", name);
             kit_free(k);
             return bad;
         }
     }
-    return argc > 1;
+    fprintf(stderr, "%s: there is no such kernel\n", name);
+    return 1;
+}
+
+int main(int argc, char **argv)
+{
+    const char *why = NULL;
+    const cpu_isa *isa = cpu_isa_choose("avx2", &why);
+    int bad = 0;
+    for (size_t i = 0; argc < 2 && i < sizeof cases / sizeof *cases; i++)
+        puts(cases[i].name);
+    if (!isa)
+        fprintf(stderr, "%s\n", why);
+    for (int i = 1; isa && !bad && i < argc; i++)
+        bad = run_case(isa, argv[i]);
+    return bad || (argc > 1 && !isa);
 }

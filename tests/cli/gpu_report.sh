@@ -28,37 +28,8 @@ assert alone > 0 and mixed > 0 and abs(report["beside_gpt2"]["result"]["ratios"]
 P
 }
 
-# The folder that `make dist` packs, outside of the sources, has each file of the repository and each header and file that sources and pages
-# name. It configures, make knows how to make all that a report needs, and its script runs.
-distribution() {
-    make -s -C "$YOKE_BUILD" distdir distdir="$out/yoke" && chmod -R u+w "$out/yoke" && mkdir "$out/yoke/build" && includes "$out/yoke" &&
-        packed "$out/yoke" && (cd "$out/yoke" && python3 scripts/pages) &&
-        (cd "$out/yoke/build" && env -u MAKEFLAGS ../configure -q --with-nvcc=no && make -n all test-libraries >make.out) &&
-        (YOKE_SOURCE=$out/yoke && report dist.json "$YOKE_BUILD") && all_steps dist.json
-}
-
-packed() { # packed FOLDER: it has each file of the repository without a dot in front; without a repository only pages tell
-    git -C "$YOKE_SOURCE" ls-files 2>/dev/null | grep -v '^\.' >"$out/tracked"
-    while read -r file; do
-        [ -e "$1/$file" ] || echo "the archive lacks $file"
-    done <"$out/tracked" | grep . && return 1
-    return 0
-}
-
-includes() { # includes FOLDER: but for what is made in a build
-    python3 - "$1" <<'P'
-import os, re, sys
-top, gone = sys.argv[1], set()
-for folder, _, files in os.walk(top):
-    for file in [f for f in files if f.endswith((".c", ".h", ".inc"))]:
-        for name in re.findall(r'^ *# *include "([^"]+)"', open(os.path.join(folder, file)).read(), re.M):
-            made = name == "config.h" or name.endswith((".kch", "fatbins.inc"))
-            places = top, top + "/include", folder, top + "/plugins/template"
-            if not made and not any(os.path.exists(os.path.join(place, name)) for place in places):
-                gone.add(name)
-print(*sorted(gone))
-sys.exit(1 if gone else 0)
-P
+all_of_sources() {
+    report all.json "$YOKE_BUILD" && all_steps all.json
 }
 
 # Programs that do nothing but fail: one with words that are no JSON.
@@ -179,7 +150,7 @@ without_a_card() {
     grep "no CUDA device here" "$out/none" && [ ! -e "$out/none.json" ]
 }
 
-instrumented || ok "all steps of a distribution, with their results" distribution # the one beside llm.c has the sources' own
+[ -z "${YOKE_TEST_LONG-}" ] || ok "all steps, with their results" all_of_sources # the report beside llm.c has them, too
 ok "a step that fails" failing
 ok "ended by a signal" ended_by_a_signal
 ok "a suite at its limit" suite_at_its_limit

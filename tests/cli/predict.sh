@@ -102,7 +102,7 @@ ok "evaluation needs labels" needs_labels
 
 # Ranks without rows do all the same: 0, 1 and N-1 rows on N ranks. A row's line does not depend on the ranks.
 few() { # few KIND FROM: COUNT.KIND are the data of so many rows
-    for ranks in 2 3; do
+    for ranks in $(instrumented || echo 2) 3; do
         devices=$(printf 'cpu:0! %.0s' $(seq $ranks))
         for rows in 0 1 $((ranks - 1)); do
             "$yoke" predict --from "$2" --data "$1:$out/few$rows.$1" --json --devices "${devices% }" >"$out/few" 2>"$out/err" &&
@@ -144,10 +144,10 @@ P
 }
 ok "data of few rows" made
 ok "images: fewer rows than ranks, and none" few idx "$out/m"
-ok "images in colour" few cifar10 "$out/colours"
+plainly "images in colour" few cifar10 "$out/colours"
 ok "a table" few csv "$out/b"
-ok "JSON lines" few jsonl "$out/b"
-ok "plain lines" few lines "$out/b"
+plainly "JSON lines" few jsonl "$out/b"
+plainly "plain lines" few lines "$out/b"
 few_evaluated() { # on ranks without rows a training evaluates and predicts, too, and yoke eval says the same of what is left
     for rows in 1 2; do
         mlp "$out/few.m" --devices "cpu:0! cpu:0! cpu:0!" --data "idx:$out/few$rows.idx" --global-batch $rows --max-steps 2 --eval-steps 1 \
@@ -165,7 +165,8 @@ P
 ok "evaluations of fewer rows than ranks" few_evaluated
 none() { # nothing to train on or to evaluate is an error, in one line whoever finds it; of all files that have no rows
     printf 'text,label\n,c\n' >"$out/filtered.csv" && : >"$out/empty.csv" || return 1
-    for devices in cpu:0 "cpu:0! cpu:0!"; do
+    for devices in "cpu:0! cpu:0!" cpu:0; do
+        [ "$devices" = cpu:0 ] && instrumented && continue
         for file in csv:few0.csv csv:filtered.csv csv:empty.csv jsonl:few0.jsonl; do
             "$yoke" predict --from "$out/b" --data "${file%%:*}:$out/${file#*:}" --devices "$devices" >"$out/few" && [ ! -s "$out/few" ] ||
                 return 1

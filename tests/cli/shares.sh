@@ -48,8 +48,8 @@ P
 ok "resumed with its shares: the same bits" resumed
 
 older() { # what an older version wrote, and what somebody made of it, is measured anew
-    for change in 'del s["policy"]; s["balance"] = [1.0] * 38' 's["policy"][0] = 1e300' 's["policy"] = "none"' \
-        's["total"] = [1]'; do
+    for change in 'del s["policy"]; s["balance"] = [1.0] * 38' 's["policy"] = "none"' 's["total"] = [1]' 's["policy"][0] = 1e300'; do
+        instrumented && [ "$change" != 's["policy"][0] = 1e300' ] && continue # the reader of JSON has its own tests
         rm -rf "$out/o" && mkdir "$out/o" && cp -r "$out/a/checkpoint-11" "$out/o" || return 1
         python3 - "$out/o/checkpoint-11/trainer_state.json" "$change" <<'P' || return 1
 import json, sys
@@ -77,7 +77,7 @@ assert shares["rows"] == int(sys.argv[3]) == sum(shares["share"]), shares
 assert shares["rows"] != 256 or sum(shares["total"]) == 256 * 29, shares
 P
 }
-ok "shares of other devices are measured anew" other "cpu:0! cpu:0" 256
+plainly "shares of other devices are measured anew" other "cpu:0! cpu:0" 256
 ok "shares of another batch are measured anew" other "cpu:0! cpu:0!" 128
 
 small_device() { # what a card of 64 MiB has free is its limit, though nobody says so: rows that do not fit otherwise are computed again
@@ -96,7 +96,9 @@ assert last["step"] == 2 and last["shares"][1]["share"] == 0.5 and 50 << 20 < la
 P
     )
 }
-if [ "$(uname -m)" = x86_64 ] && [ -e "$YOKE_BUILD/tests/fakes/.libs/fake_cuda.so" ]; then
+if instrumented; then
+    skip "a device of 64 MiB takes part in a mixed job" "instrumented: mixed jobs and limits are in tests/dist, and it compiles kernels"
+elif [ "$(uname -m)" = x86_64 ] && [ -e "$YOKE_BUILD/tests/fakes/.libs/fake_cuda.so" ]; then
     ok "a device of 64 MiB takes part in a mixed job" small_device
 else
     skip "a device of 64 MiB takes part in a mixed job" "the fake driver runs kernels on x86-64 only"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Command lines that users of other trainers type: each runs, or one message says at once all that is not there. Those that are told all go;
-# of those that run every third, and all with YOKE_TEST_LONG=1.
+# of those that run every third, under a sanitizer every ninth, and all with YOKE_TEST_LONG=1.
 . "$YOKE_SOURCE/tests/cli/lib.sh"
 need_data switcher models
 lines=$data/switcher
@@ -12,7 +12,7 @@ goes() { # goes LINES: try.py finds no fault in them
     cp "$1" "$out/switcher/lines.txt" && YOKE=$YOKE_BUILD/yoke YOKE_TEST_DATA=$data python3 "$out/switcher/try.py"
 }
 grep '^told' "$lines/lines.txt" >"$out/told"
-every=$([ "${YOKE_TEST_LONG:-0}" = 1 ] && echo 1 || echo 3)
+every=$([ "${YOKE_TEST_LONG:-0}" = 1 ] && echo 1 || { instrumented && echo 9 || echo 3; })
 grep '^run' "$lines/lines.txt" | awk -v every="$every" 'NR % every == 0 || /estimate-memory/' >"$out/run"
 knows() { # each option of switcher.txt has its equivalent here or the reason, none is unknown
     grep -v '^#' "$YOKE_SOURCE/tests/cli/switcher.txt" >"$out/other"

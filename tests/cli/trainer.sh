@@ -27,16 +27,16 @@ evaluations() { # evaluations LIST ARGUMENTS...
     train "$@" && steps eval_loss "$want"
 }
 ok "no evaluation" evaluations "" --eval-strategy no
-ok "no evaluation, said the other way" evaluations "" --do_eval False
-ok "by epochs, and at the end" evaluations "20 30" --evaluation_strategy epoch
-ok "by epochs if nothing is said" evaluations "20 30"
+plainly "no evaluation, said the other way" evaluations "" --do_eval False
+plainly "by epochs, and at the end" evaluations "20 30" --evaluation_strategy epoch
+plainly "by epochs if nothing is said" evaluations "20 30"
 ok "by steps, the last of which is the end: once" evaluations "10 20 30" --eval-steps 10
-ok "by steps, and at the end" evaluations "12 24 30" --eval-strategy steps --eval-steps 12
-ok "by part of all steps" evaluations "15 30" --eval-steps 0.5
-ok "at the end alone" evaluations "30" --eval-strategy no --do-eval
+plainly "by steps, and at the end" evaluations "12 24 30" --eval-strategy steps --eval-steps 12
+plainly "by part of all steps" evaluations "15 30" --eval-steps 0.5
+plainly "at the end alone" evaluations "30" --eval-strategy no --do-eval
 ok "before the first step" evaluations "0 20 30" --eval-on-start
 ok "not before a number of steps" evaluations "20 30" --eval-steps 5 --eval-delay 20 --eval_steps 10
-ok "not before a number of epochs" evaluations "30" --eval-delay 1.2
+plainly "not before a number of epochs" evaluations "30" --eval-delay 1.2
 fewer() {
     train --max-eval-samples 50 --eval-strategy no --do-eval --json && "$yoke" eval --from "$out/run.$run" \
         --per-device-eval-batch-size 32 --data "idx:$out/images" \
@@ -50,9 +50,9 @@ lines() { # lines LIST ARGUMENTS...
     shift
     train "$@" && steps loss "$want"
 }
-ok "logging by steps" lines "10 20 30" --logging-steps 10
+plainly "logging by steps" lines "10 20 30" --logging-steps 10
 ok "the first step has a line too" lines "1 20 30" --logging-strategy epoch --logging-steps 0 --logging-first-step
-ok "no logging" lines "" --logging-strategy no --logging-steps 0
+plainly "no logging" lines "" --logging-strategy no --logging-steps 0
 
 kept() { # kept LIST ARGUMENTS...: checkpoints that are left
     want=$1
@@ -62,8 +62,8 @@ kept() { # kept LIST ARGUMENTS...: checkpoints that are left
     [ "$got" = "$want" ] || { echo "$got"; return 1; }
 }
 ok "a checkpoint by epochs" kept checkpoint-20 --save-strategy epoch
-ok "a checkpoint by part of all steps" kept "checkpoint-15 checkpoint-30" --save-steps 0.5
-ok "no checkpoint" kept "checkpoint-*" --save-strategy no
+plainly "a checkpoint by part of all steps" kept "checkpoint-15 checkpoint-30" --save-steps 0.5
+plainly "no checkpoint" kept "checkpoint-*" --save-strategy no
 ok "the best alone" kept checkpoint-best --save-strategy best --eval-steps 10
 
 # The loss falls: where more of it is better, the first evaluation is the best.
@@ -80,7 +80,7 @@ P
 }
 ok "the model of the best evaluation is the one that is left" best
 ok "stopped early after two without a better one" evaluations "5 10 15" --eval-steps 5 --early-stopping-patience 2 --greater-is-better
-ok "it takes no threshold as long as it falls" evaluations "10 20 30" --eval-steps 10 --early-stopping-patience 1
+plainly "it takes no threshold as long as it falls" evaluations "10 20 30" --eval-steps 10 --early-stopping-patience 1
 ok "what is gained is below the threshold" evaluations "10 20" --eval-steps 10 --early-stopping-patience 1 --early-stopping-threshold 5
 resumed() { # what a checkpoint knew of the best counts on
     set -- --eval-steps 5 --early-stopping-patience 3 --greater-is-better
@@ -173,7 +173,7 @@ assert len(lr) == 30 and all(abs(a - b) < 1e-9 for a, b in zip(lr, want)), lr
 P
 }
 ok "a part of all steps warms up" rates --warmup-ratio 0.1
-ok "the same by the name that Trainer 5 has left" rates --warmup_steps 0.1
+plainly "the same by the name that Trainer 5 has left" rates --warmup_steps 0.1
 
 steps_of() { # steps_of N ARGUMENTS...: one epoch takes so many
     want=$1
@@ -181,9 +181,9 @@ steps_of() { # steps_of N ARGUMENTS...: one epoch takes so many
     "$yoke" train --model mlp --data "idx:$out/images" --global-batch 32 --num-train-epochs 1 --eval-strategy no --json \
         --output-dir "$out/part" --overwrite-output-dir "$@" >"$out/json" 2>/dev/null && [ "$(field step "$out/json")" = "$want" ]
 }
-ok "the last, shorter batch is dropped" steps_of 1 --max-train-samples 50
+plainly "the last, shorter batch is dropped" steps_of 1 --max-train-samples 50
 ok "or trained on" steps_of 2 --max-train-samples 50 --no-dataloader-drop-last
-ok "or trained on, as in Python" steps_of 2 --max_train_samples 50 --dataloader_drop_last False
+plainly "or trained on, as in Python" steps_of 2 --max_train_samples 50 --dataloader_drop_last False
 
 epochs() { # 9 rows in batches of 2, 2 batches a step: 3 steps an epoch, and the rate is 0 behind the last
     steps_of 9 --max-train-samples 9 --global-batch 2 --gradient-accumulation-steps 2 --num-train-epochs 3 --no-dataloader-drop-last \
@@ -212,7 +212,7 @@ one, two, same, other = (line.split(None, 1) for line in open(sys.argv[1]))
 assert one == same and one[0] == other[0] and one[1] != other[1] and one[0] != two[0]
 P
 }
-ok "a seed of the order alone" orders
+plainly "a seed of the order alone" orders
 
 recompute() { # the same bits, in less memory
     python3 -c 'print("text,label\n" + "\n".join("word " * 40 + ",%d" % (i % 2) for i in range(64)))' >"$out/rows.csv"
@@ -229,7 +229,7 @@ print(a["peak_bytes"], b["peak_bytes"])
 assert a["param_hash"] == b["param_hash"] and b["peak_bytes"] < 0.6 * a["peak_bytes"]
 P
 }
-ok "gradient checkpointing" recompute
+plainly "gradient checkpointing" recompute
 ok "gradient checkpointing of a ResNet" "$yoke" train --model resnet20 --data "idx:$out/images" --max-steps 2 --gradient-checkpointing \
     --max-eval-samples 8 --output-dir "$out/resnet" --overwrite-output-dir
 without_effect() { # without_effect WORDS OPTION...: it fails and says so
@@ -261,7 +261,7 @@ zeros() { # 0 is 0, not the default: other parameters than with it, and those of
         [ "$zero" != "$default" ] && [ "$zero" = "$near" ] || return 1
     done
 }
-ok "a beta or an epsilon of 0" zeros
+plainly "a beta or an epsilon of 0" zeros
 evaluated_in_bf16() {
     for more in "" "--precision bf16" --bf16-full-eval; do
         # shellcheck disable=SC2086
@@ -271,7 +271,7 @@ evaluated_in_bf16() {
     [ "$(sed -n 2p "$out/evals")" = "$(sed -n 3p "$out/evals")" ] && [ "$(sed -n 1p "$out/evals")" != "$(sed -n 2p "$out/evals")" ]
 }
 ok "evaluation in bf16" evaluated_in_bf16
-ok "names of optimizers" train --optim adamw_torch --max-steps 1
+plainly "names of optimizers" train --optim adamw_torch --max-steps 1
 
 refuses() { # refuses WORDS ARGUMENTS...: exit code 2 and one line, before a device is opened
     words=$1
@@ -322,8 +322,8 @@ ok "a name of the hub" refuses "nothing is downloaded: hf download google/no-suc
 mkdir -p "$out/whale" && printf '{"model_type": "whale"}' >"$out/whale/config.json"
 ok "a folder beside a model, and text" refuses "--from $out/whale beside --model bert-mlm gives weights alone" --from "$out/whale" \
     --model bert-mlm --data "lines:$out/text"
-ok "no limit, in Trainer's word" evaluations "20 40" --max-steps -1 --num-train-epochs 2
-ok "epochs as Trainer prints them" evaluations "20 40" --max-steps -1 --num_train_epochs 2.0
+plainly "no limit, in Trainer's word" evaluations "20 40" --max-steps -1 --num-train-epochs 2
+plainly "epochs as Trainer prints them" evaluations "20 40" --max-steps -1 --num_train_epochs 2.0
 resumed() { # Trainer.train(resume_from_checkpoint=True)
     train --max-steps 10 --save-steps 5 && run=$((run - 1)) && train --max-steps 10 --resume-from-checkpoint True &&
         grep -q "nothing is left" "$out/err"

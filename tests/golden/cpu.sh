@@ -4,10 +4,16 @@
 . "$YOKE_SOURCE/tests/golden/lib.sh"
 need_data golden
 export YOKE_DEVICES=cpu
-for part in curves schedules loss_scale optim layers loader; do
-    ok "golden $part on cpu" "$yoke" test --golden "$data/golden" --only "$part/"
-done
 "$yoke" test --golden "$data/golden" >"$out/all" 2>&1
+code=$?
+holds() { # holds PART: some of its cases are there, and none fails
+    grep -E "^(ok|FAILED) +$1/" "$out/all"
+    grep -qE "^ok +$1/" "$out/all" && ! grep -qE "^FAILED +$1/" "$out/all"
+}
+for part in curves schedules loss_scale optim layers loader; do
+    ok "golden $part on cpu" holds $part
+done
+ok "nothing else fails" [ $code = 0 ]
 built_all() { # nothing that the project names as built is reported as unsupported
     ours='layers/(linear|conv2d|max_pool2d|avg_pool2d|adaptive|batch_norm|layer_norm|embedding|attention|softmax|log_softmax'
     ours="$ours|gelu|silu|relu |tanh|sigmoid|cross_entropy_(mean|sum|none)|bce|mse)"
