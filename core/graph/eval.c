@@ -233,6 +233,28 @@ static char *memory_of(const storage *store, const yk_value *v)
                                                                              : NULL;
 }
 
+/* Nearly all values are f32. */
+static void run_load(uint32_t dtype, const char *mem, int64_t stride, int64_t n, double *x)
+{
+    float f;
+    for (int64_t k = 0; k < n && dtype == YK_F32; k++) {
+        memcpy(&f, mem + k * stride, sizeof f);
+        x[k] = f;
+    }
+    for (int64_t k = 0; k < n && dtype != YK_F32; k++)
+        x[k] = yk__eval_load(dtype, mem + k * stride);
+}
+
+static void run_store(uint32_t dtype, char *mem, int64_t stride, int64_t n, const double *x)
+{
+    for (int64_t k = 0; k < n && dtype == YK_F32; k++) {
+        const float f = (float)x[k];
+        memcpy(mem + k * stride, &f, sizeof f);
+    }
+    for (int64_t k = 0; k < n && dtype != YK_F32; k++)
+        yk__eval_store(dtype, mem + k * stride, x[k]);
+}
+
 static yk_status read_value(const storage *store, uint32_t id, double *x, yk_error *err)
 {
     const yk_value *v = &store->g->value[id];
@@ -246,8 +268,10 @@ static yk_status read_value(const storage *store, uint32_t id, double *x, yk_err
         return yk__fail(err, YK_E_ARG, "evaluation: value %u is used, but nothing wrote it", id);
     for (int64_t i = 0; i < n; i += run) {
         const int64_t at = element_offset(v, i);
-        for (int64_t k = 0; k < run; k++)
-            x[i + k] = root ? root[first + at + k * step] : yk__eval_load(v->dtype, mem + (at + k * step) * size);
+        for (int64_t k = 0; k < run && root; k++)
+            x[i + k] = root[first + at + k * step];
+        if (!root)
+            run_load(v->dtype, mem + at * size, step * size, run, x + i);
     }
     return YK_OK;
 }
@@ -267,8 +291,8 @@ static yk_status write_value(const storage *store, uint32_t id, const double *x,
         const int64_t at = element_offset(v, i);
         for (int64_t k = 0; k < run && root; k++)
             root[first + at + k * step] = x[i + k];
-        for (int64_t k = 0; k < run && !root; k++)
-            yk__eval_store(v->dtype, mem + (at + k * step) * size, x[i + k]);
+        if (!root)
+            run_store(v->dtype, mem + at * size, step * size, run, x + i);
     }
     return YK_OK;
 }

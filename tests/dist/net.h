@@ -5,7 +5,7 @@
 
 #include "core/run/run.h"
 
-enum { ROWS = 7, IN = 40, MID = 90, OUT = 3, N_PARAM = 3 };
+enum { ROWS = 7, IN = 40, MID = 60, OUT = 3, N_PARAM = 3 };
 extern const uint64_t size[N_PARAM];
 
 typedef struct rig {

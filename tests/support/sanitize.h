@@ -21,11 +21,14 @@
 #define TEST_UNDER_TSAN 0
 #endif
 
-/* Loops of a test or a fake over arrays of its own: in full speed, not looked at by ASan and UBSan, as they take most of the time there. */
+/* Loops of a test or a fake over arrays of its own: in full speed, not looked at by ASan and UBSan, as they take most of the time there.
+ * TEST_LONE_LOOPS: of arrays that one thread alone has, not looked at by TSan either. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define TEST_LOOPS __attribute__((optimize("O3"), no_sanitize("address", "undefined")))
+#define TEST_LONE_LOOPS __attribute__((optimize("O3"), no_sanitize("address", "undefined", "thread")))
 #else
 #define TEST_LOOPS
+#define TEST_LONE_LOOPS
 #endif
 
 #endif
