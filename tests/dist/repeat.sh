@@ -38,9 +38,13 @@ E2
 chmod +x "$out/ssh"
 export YOKE_SSH="$out/ssh"
 
+# What differs by model are buckets, sums over rows and micro batches, so resnet20 and gpt2 stand for the other two. What differs by way is
+# seen in any model. A sanitizer sees the same of a model over each transport, and bits are the plain build's.
 models= # all four
-some() { # some MODEL..: these alone under a sanitizer, which sees the same of a model over each transport; bits are the plain build's
-    ! instrumented || models=$*
+some() { # some PLAIN SANITIZED: models of the plain build, and under a sanitizer; all in ./check --long
+    models=$1
+    ! instrumented || models=$2
+    [ -z "${YOKE_TEST_LONG-}" ] || models=
 }
 
 launched() { # launched NAME OPTION..: by yoke launch; what rank 0 says, in $out/NAME
@@ -136,10 +140,12 @@ srun() { # srun HOST HOST NODES
         SLURM_JOB_ID=$$ SLURM_STEP_ID=0 SLURM_STEP_NODELIST=localhost YOKE_PORT="$port" YOKE_SECRET_FILE="$out/secret" && alike first slurm
 }
 
+some "" "mlp bert"
 ok "processors, over all transports" transports "cpu:0 cpu:1"
+some "resnet20 gpt2" "resnet20 gpt2"
 ok "processors, parts of 3 and 2, on two hosts too" uneven
 if "$yoke" info --kinds 2>/dev/null | grep -q '^opencl$'; then
-    some mlp gpt2 # tests/dist/mixed.sh has the other two
+    some "resnet20 gpt2" gpt2 # tests/dist/mixed.sh has the other two
     ok "a processor and an OpenCL device, over all transports" transports "cpu:0 opencl:0"
     ok "a processor and an OpenCL device, on two hosts" two_hosts cpu:0 opencl:0
 else
@@ -150,7 +156,8 @@ fi
 pair="cpu:0 cpu:1"
 ! "$yoke" info --kinds 2>/dev/null | grep -q '^opencl$' || pair="cpu:0 opencl:0"
 export YOKE_SHARES=3:2
-launchers() { # each program that starts ranks
+launchers() { # each program that starts ranks: which rank it makes of whom shows in any model
+    some mlp mlp
     ok "$pair, parts of 3 and 2, by yoke launch" launched first --devices "$pair"
     for command in "mpirun.openmpi --oversubscribe" mpiexec.hydra; do
         if command -v ${command%% *} >/dev/null; then
@@ -183,10 +190,10 @@ islands() { # islands DEVICES HOST=DEVICE..: on one host with an island and with
     )
 }
 if [ "$(uname -m)" = x86_64 ] && [ -e "$YOKE_BUILD/tests/fakes/.libs/fake_cuda.so" ]; then
-    some mlp gpt2
+    some "mlp gpt2" gpt2
     ok "two cards" islands "cuda:0 cuda:1" a=cuda:0 b=cuda:1
     export YOKE_SHARES=3:1:2
-    some mlp bert
+    some "resnet20 bert" bert
     ok "two cards and a processor, parts of 3, 1 and 2" islands "cuda:0 cuda:1 cpu:0" a=cuda:0 a=cuda:1 b=cpu:0
     unset YOKE_SHARES
 else
