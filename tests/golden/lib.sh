@@ -8,8 +8,6 @@ export YOKE_CONFIG_FILE=none # not what the user of this machine has set
 n=0
 out=$(mktemp -d "${TMPDIR:-/tmp}/yoke-test.XXXXXX")
 trap 'rm -rf "$out"' EXIT
-# a version manager's python3 begins with a script: a sixth of a second for each of some hundred starts
-[ ! -x /usr/bin/python3 ] || { mkdir "$out/.bin" && ln -s /usr/bin/python3 "$out/.bin/python3" && PATH=$out/.bin:$PATH; }
 
 need_data() { # need_data FOLDER...: skips the whole program where one is absent
     for d in "$@"; do
