@@ -205,6 +205,39 @@ bool yk__form_gzip(const unsigned char *head, size_t n, uint64_t size)
     return n >= 10 && head[0] == 0x1f && head[1] == 0x8b && head[2] == 8 && !(head[3] & 0xe0);
 }
 
+/* The header of tar's first version, which has zeros behind byte 256: byte 148 has the sum of the header's bytes in octal digits, in which
+ * its own eight count as blanks. Some six digits fit by chance. */
+bool yk__form_tar(const unsigned char *head, size_t n, uint64_t size)
+{
+    enum { SUM = 148, SUM_BYTES = 8, END = 257 };
+    uint32_t sum = 0, said = 0, digits = 0;
+    (void)size;
+    if (n < END || !head[0])
+        return false;
+    for (size_t i = 0; i < END; i++)
+        sum += i >= SUM && i < SUM + SUM_BYTES ? ' ' : head[i];
+    for (size_t i = SUM; i < SUM + SUM_BYTES && head[i] && (head[i] != ' ' || !digits); i++)
+        if (head[i] >= '0' && head[i] < '8')
+            said = 8 * said + head[i] - '0', digits++;
+        else if (head[i] != ' ')
+            return false;
+    return digits >= 4 && said == sum;
+}
+
+/* compress writes codes of 16 bits at most, and first a letter of the text, or of the name that begins an archive: 25 bits. */
+bool yk__form_compress(const unsigned char *head, size_t n, uint64_t size)
+{
+    (void)size;
+    return n >= 4 && head[0] == 0x1f && head[1] == 0x9d && head[2] == 0x90 && head[3] >= ' ' && head[3] <= '~';
+}
+
+/* "BM", the file's size, and zeros: 80 bits. */
+bool yk__form_bmp(const unsigned char *head, size_t n, uint64_t size)
+{
+    return n >= 10 && head[0] == 'B' && head[1] == 'M' && (head[2] | head[3] << 8 | head[4] << 16 | (uint64_t)head[5] << 24) == size &&
+           !head[6] && !head[7] && !head[8] && !head[9];
+}
+
 /* ---- text of two and four bytes a character, and text itself ---- */
 
 static bool is_control(uint32_t c)

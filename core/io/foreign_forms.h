@@ -15,6 +15,7 @@
 typedef bool yk__foreign_form(const unsigned char *head, size_t n, uint64_t size);
 
 yk__foreign_form yk__form_pickle, yk__form_tfrecord, yk__form_onnx, yk__form_sentencepiece, yk__form_idx, yk__form_safetensors,
-    yk__form_gzip, yk__form_marked_utf16, yk__form_marked_utf32, yk__form_bare_utf16, yk__form_bare_utf32, yk__form_text;
+    yk__form_gzip, yk__form_tar, yk__form_compress, yk__form_bmp, yk__form_marked_utf16, yk__form_marked_utf32, yk__form_bare_utf16,
+    yk__form_bare_utf32, yk__form_text;
 
 #endif

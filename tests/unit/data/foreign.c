@@ -22,6 +22,8 @@
 #include "core/io/text.h"
 #include "tests/support/run.h"
 
+#define TEN "\0\0\0\0\0\0\0\0\0\0"
+#define ZEROS_95 TEN TEN TEN TEN TEN TEN TEN TEN TEN "\0\0\0\0\0"
 #define BYTES 6146u /* two records of CIFAR-10, and a multiple of an id's bytes */
 
 static yk_status read_tokens(yk__file *file, yk_error *err)
@@ -168,6 +170,25 @@ static const struct sample {
     {"bzip2", 0, 10, "BZh91AY&SY", PAD, 0},
     {"tar", 257, 6, "ustar\0", PAD, 0},
     {"tar", 257, 8, "ustar  ", PAD, 0},
+    {"tar", 0, 157, "a.txt" ZEROS_95 "0000644\0" "0001750\0" "0001750\0" "00000000005\0" "14700000000\0" "005550\0 0", PAD, 0},
+    {"ar", 0, 16, "!<arch>\na.o/    ", PAD, 0},
+    {"cpio", 0, 14, "07070100000001", PAD, 0},
+    {"cpio", 0, 14, "07070200000001", PAD, 0},
+    {"cabinet", 0, 12, "MSCF\0\0\0\0\2\x18\0\0", PAD, 0},
+    {"compress", 0, 6, "\x1f\x9d\x90T\xde\x80", PAD, 0},
+    {"ONNX Runtime", 0, 8, "\x1c\0\0\0ORTM", PAD, 0},
+    {"ExecuTorch", 0, 8, "\x1c\0\0\0ET12", PAD, 0},
+    {"KenLM", 0, 50, "mmap lm http://kheafield.com/code format version 5", PAD, 0},
+    {"Photoshop", 0, 6, "8BPS\0\1", PAD, 0},
+    {"DICOM", 128, 4, "DICM", PAD, 0},
+    {"BMP", 0, 14, "BM\2\x18\0\0\0\0\0\0\x36\0\0\0", PAD, 0},
+    {"MP3", 0, 5, "ID3\3\0", PAD, 0},
+    {"MP4", 0, 12, "\0\0\0\x20" "ftypisom", PAD, 0},
+    {"Matroska", 0, 5, "\x1a\x45\xdf\xa3\x9f", PAD, 0},
+    {"Java", 0, 8, "\xca\xfe\xba\xbe\0\0\0\x34", PAD, 0},
+    {"of R", 0, 7, "RDX3\nX\n", PAD, 0},
+    {"of R", 0, 7, "RDX2\nX\n", PAD, 0},
+    {"pcap", 0, 8, "\xd4\xc3\xb2\xa1\2\0\4\0", PAD, 0},
     {"Megatron", 0, 9, "MMIDIDX\0\0", PAD, 0},
     {"PNG", 0, 8, "\x89PNG\r\n\x1a\n", PAD, 0},
     {"Git LFS", 0, 60, "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214", PAD, 0},
@@ -270,7 +291,8 @@ END_TEST
 START_TEST(words_that_a_signature_begins_with_are_text)
 {
     static const char *const texts[] = {"GGUF is a format\n", "PAR1,label\nx,0\n", "ORC\n", "PK\n", "BZh9\n", "Obj\n",
-                                        "%PDFs\n", "ARROW1\n"};
+                                        "%PDFs\n", "ARROW1\n", "BM is short for bitmap\n", "ID3,label\nx,0\n", "the ftyp\n",
+                                        "8BPS\n", "070701,label\nx,0\n", "mmap lm\n"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         yk_error err = YK_ERROR_INIT;
         ck_assert_msg(!read_memory(TEXT, texts[i], strlen(texts[i]), &err), "%s", err.text);
