@@ -120,7 +120,7 @@ static void read_blocks(yk_model *m, resnet_shape *shape)
 
 static void read_stem(yk_model *m, resnet_shape *shape)
 {
-    const char *preset = shape->large_stem ? "7x7" : "3x3", *stem = yk_settings_text(m->settings, "stem", preset);
+    const char *preset = shape->large_stem ? "7x7" : "3x3", *stem = model_word(m->settings, "stem", preset);
     shape->large_stem = !strcmp(stem, "7x7");
     if (!shape->large_stem && strcmp(stem, "3x3") != 0)
         model_fail(m->job, YK_E_ARG, "stem: expected 3x3 or 7x7, got %s: change this key", stem);

@@ -6,6 +6,7 @@
  * A folder appears under its name once it is whole. A load checks the whole state before it changes the job. emergency.c uses the parts for
  * the last whole step after a failure.
  */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -308,7 +309,7 @@ static yk_status save_parts(yk__checkpoint *c, yk_job *job, const char *dir, yk_
 
 yk_status yk__save_kept(yk__checkpoint *c, yk_job *job, const yk__kept_step *kept, yk_error *err)
 {
-    yk__writers w = {.job = job, .checkpoint = c, .folder = yk__strdup(yk__checkpoint_folder(c))};
+    yk__writers w = {.job = job, .checkpoint = c, .folder = yk__strdup(yk__checkpoint_folder(c)), .dir = AT_FDCWD};
     if (!w.folder)
         yk__fail_mem(err, strlen(yk__checkpoint_folder(c)), "a path");
     else if (!save_file(&w, job, MODEL, false, kept, err))
@@ -349,14 +350,15 @@ void yk_save(yk_job *job, const char *dir)
         return;
     job->saves++;
     if ((job->team.rank == 0 && yk__checkpoint_begin(dir, &c, &err)) || save_parts(c, job, dir, &err)) {
+        yk__job_fail(job, &err); /* first, so that the other ranks see no removed files before they hear of it */
         yk__checkpoint_abandon(c);
     } else if (c) {
         json_t *state = state_with_shares(job);
         yk__checkpoint_commit(c, state, &err);
         json_decref(state);
+        if (err.status)
+            yk__job_fail(job, &err);
     }
-    if (err.status)
-        yk__job_fail(job, &err);
     yk_barrier(job);
 }
 

@@ -9,12 +9,14 @@
 #include "core/job/checkpoint/writers.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "core/base/advance.h"
 #include "core/base/byte_order.h"
 #include "core/base/crc32c.h"
 #include "core/io/folder.h"
@@ -25,45 +27,42 @@
 
 /* ---- The ranks that write ---- */
 
-/* Fills in the path of the mark: a file with random bytes that rank 0 puts into its folder. */
-static char *mark_path(const yk__writers *w)
+/* Opens the folder once for all files. If a later attempt of the job has a new folder of this name, a late rank does not write there. */
+static bool folder_open(yk__writers *w)
 {
-    return yk__format("%s/" YK__CHECKPOINT_MARK, w->folder);
+    w->dir = open(w->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return w->dir >= 0;
 }
 
-static yk_status mark_write(const yk__writers *w, char mark[MARK_BYTES], yk_error *err)
+/* The mark is a file with random bytes that rank 0 puts into its folder. Closing it is enough for other hosts to see it: it need not last. */
+static yk_status mark_write(yk__writers *w, char mark[MARK_BYTES], yk_error *err)
 {
-    char *path = mark_path(w);
-    if (!path)
-        return yk__fail_mem(err, strlen(w->folder), "a path");
+    YK__ACT_HERE(YK__ACT_FILE);
     if (getrandom(mark, MARK_BYTES, 0) != MARK_BYTES)
-        yk__fail(err, YK_E_IO, "a checkpoint's mark: getrandom: %s", strerror(errno));
-    else
-        yk__folder_write_file(path, mark, MARK_BYTES, err);
-    yk__free(path);
-    return err->status;
+        return yk__fail(err, YK_E_IO, "a checkpoint's mark: getrandom: %s", strerror(errno));
+    const int fd = folder_open(w) ? openat(w->dir, YK__CHECKPOINT_MARK, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666) : -1;
+    bool good = fd >= 0 && write(fd, mark, MARK_BYTES) == MARK_BYTES;
+    const int error = errno;
+    good = (fd < 0 || !close(fd)) && good;
+    return good ? YK_OK : yk__fail(err, YK_E_IO, "%s/" YK__CHECKPOINT_MARK ": cannot be written: %s", w->folder, strerror(error));
 }
 
 /* Opens the mark as the files are opened: a rank that may not write there sends its slices. */
-static bool mark_found(const yk__writers *w, const char mark[MARK_BYTES])
+static bool mark_found(yk__writers *w, const char mark[MARK_BYTES])
 {
-    char *path = mark_path(w), have[MARK_BYTES + 1];
-    FILE *f = path ? fopen(path, "r+be") : NULL;
-    const bool found = f && fread(have, 1, sizeof have, f) == MARK_BYTES && !memcmp(have, mark, MARK_BYTES);
-    if (f)
-        fclose(f);
-    yk__free(path);
+    YK__ACT_HERE(YK__ACT_FILE);
+    char have[MARK_BYTES + 1];
+    const int fd = folder_open(w) ? openat(w->dir, YK__CHECKPOINT_MARK, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
+    const bool found = fd >= 0 && read(fd, have, sizeof have) == MARK_BYTES && !memcmp(have, mark, MARK_BYTES);
+    if (fd >= 0)
+        close(fd);
     return found;
 }
 
 static yk_status mark_remove(const yk__writers *w, yk_error *err)
 {
-    char *path = mark_path(w);
-    if (!path)
-        return yk__fail_mem(err, strlen(w->folder), "a path");
-    if (unlink(path))
-        yk__fail(err, YK_E_IO, "%s: cannot be removed: %s", path, strerror(errno));
-    yk__free(path);
+    if (unlinkat(w->dir, YK__CHECKPOINT_MARK, 0))
+        yk__fail(err, YK_E_IO, "%s/" YK__CHECKPOINT_MARK ": cannot be removed: %s", w->folder, strerror(errno));
     return err->status;
 }
 
@@ -85,7 +84,7 @@ yk_status yk__writers_open(yk__writers *w, yk_job *job, const char *dir, yk__che
 {
     const uint32_t world = job->team.world;
     char *all = yk__malloc((size_t)world * MARK_BYTES);
-    *w = (yk__writers){job, checkpoint, yk__checkpoint_temporary(dir), yk__calloc(world, sizeof *w->writes)};
+    *w = (yk__writers){job, checkpoint, yk__checkpoint_temporary(dir), yk__calloc(world, sizeof *w->writes), AT_FDCWD};
     if (!all || !w->folder || !w->writes)
         yk__fail_mem(err, (size_t)world * MARK_BYTES, "a checkpoint");
     else if (world == 1)
@@ -98,6 +97,8 @@ yk_status yk__writers_open(yk__writers *w, yk_job *job, const char *dir, yk__che
 
 void yk__writers_close(yk__writers *w)
 {
+    if (w->dir >= 0 && w->writes)
+        close(w->dir);
     yk__free(w->folder);
     yk__free(w->writes);
     *w = (yk__writers){0};
@@ -173,12 +174,13 @@ static yk_status file_open(file_part *f, const yk__safetensors_header *header, y
 {
     const yk__writers *w = f->w;
     const uint64_t bytes = header->bytes + header->data_bytes;
-    if (w->checkpoint && (yk__range_file_open(&f->file, w->folder, f->out->name, bytes, true, err) ||
+    if (w->checkpoint && (yk__range_file_open(&f->file, w->dir, w->folder, f->out->name, bytes, true, err) ||
                           yk__range_file_write(&f->file, 0, header->text, header->bytes, err)))
         return err->status;
     if (!w->writes || yk__group_barrier(w->job->team.group, err))
         return err->status;
-    if (!w->checkpoint && w->writes[w->job->team.rank] && yk__range_file_open(&f->file, w->folder, f->out->name, bytes, false, err)) {
+    if (!w->checkpoint && w->writes[w->job->team.rank] &&
+        yk__range_file_open(&f->file, w->dir, w->folder, f->out->name, bytes, false, err)) {
         yk_error end = YK_ERROR_INIT;
         if (check_end(f, &end)) /* rank 0 removed the file for that reason */
             *err = end;
@@ -186,19 +188,28 @@ static yk_status file_open(file_part *f, const yk__safetensors_header *header, y
     return err->status;
 }
 
-/* Behind it, all ranks' ranges are on the disk. */
-static yk_status sums_join(const yk__writers *w, uint32_t *sum, yk_error *err)
+/* A rank's part of a file's sum, and the sum of its header: names, shapes and offsets of the tensors. */
+typedef struct part_sums {
+    uint32_t part, header;
+} part_sums;
+
+/* Behind it, all ranks' ranges are on the disk, at the same offsets. */
+static yk_status sums_join(const yk__writers *w, const char *name, part_sums *sums, yk_error *err)
 {
-    uint32_t *all;
+    part_sums *all;
     if (!w->writes)
         return YK_OK;
     all = yk__malloc(w->job->team.world * sizeof *all);
     if (!all)
         return yk__fail_mem(err, w->job->team.world * sizeof *all, "a checkpoint");
-    if (!yk__group_all_gather(w->job->team.group, sum, sizeof *sum, all, err)) {
-        *sum = 0;
-        for (uint32_t r = 0; r < w->job->team.world; r++)
-            *sum ^= all[r];
+    if (!yk__group_all_gather(w->job->team.group, sums, sizeof *sums, all, err)) {
+        sums->part = 0;
+        for (uint32_t r = 0; r < w->job->team.world && !err->status; r++) {
+            sums->part ^= all[r].part;
+            if (all[r].header != all[0].header)
+                yk__fail(err, YK_E_ARG, "%s/%s: expected the same tensors on all ranks, got others on rank %u than on rank 0: make the "
+                         "same parameters and states on each rank", w->folder, name, r);
+        }
     }
     yk__free(all);
     return err->status;
@@ -209,15 +220,18 @@ yk_status yk__writers_file(yk__writers *w, const yk__tensors_out *out, yk_error 
     const char *const meta[] = {"format", "pt"};
     file_part f = {.w = w, .out = out, .piece = yk__malloc(PIECE)};
     yk__safetensors_header header = {0};
+    part_sums sums = {0};
     if (!f.piece)
         yk__fail_mem(err, PIECE, "a piece of a checkpoint");
     else if (!yk__safetensors_header_make(out->name, out->tensor, out->n, meta, 1, &header, err) && !file_open(&f, &header, err))
         tensors_write(&f, header.bytes, err);
     yk__range_file_close(&f.file, err);
+    sums.part = f.file.sum;
+    sums.header = err->status ? 0 : yk__crc32c(0, header.text, header.bytes);
     yk__free(header.text);
     yk__free(f.piece);
-    if (err->status || sums_join(w, &f.file.sum, err) || !w->checkpoint)
+    if (err->status || sums_join(w, out->name, &sums, err) || !w->checkpoint)
         return err->status;
     const uint64_t bytes = header.bytes + header.data_bytes;
-    return yk__checkpoint_add(w->checkpoint, out->name, bytes, yk__crc32c_whole(f.file.sum, bytes), err);
+    return yk__checkpoint_add(w->checkpoint, out->name, bytes, yk__crc32c_whole(sums.part, bytes), err);
 }

@@ -28,6 +28,7 @@ typedef struct yk__writers {
     yk__checkpoint *checkpoint; /* NULL on ranks other than 0 */
     char *folder;               /* the files' folder, as this rank names it */
     bool *writes;               /* by rank; NULL: this rank writes all files alone */
+    int dir;                    /* descriptor of the folder; AT_FDCWD: files are opened by path */
 } yk__writers;
 
 /* Finds the ranks that write. Zeros: an object that close takes. */
