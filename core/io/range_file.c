@@ -35,7 +35,8 @@ static yk_status file_lengthen(const yk__range_file *file, yk_error *err)
     return err->status;
 }
 
-yk_status yk__range_file_open(yk__range_file *file, int dir, const char *folder, const char *name, uint64_t bytes, bool make, yk_error *err)
+yk_status yk__range_file_open(yk__range_file *file, int dir, const char *folder, const char *name, uint64_t bytes, bool make,
+                              yk_error *err)
 {
     YK__ACT_HERE(YK__ACT_FILE); /* a file system without holes writes zeros */
     *file = (yk__range_file){.fd = -1, .path = yk__format("%s/%s", folder, name), .bytes = bytes};

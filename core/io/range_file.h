@@ -23,9 +23,10 @@ typedef struct yk__range_file {
     uint32_t sum;   /* the parts of the file's CRC-32C that this object has written */
 } yk__range_file;
 
-/* dir: the open folder, which messages call `folder`; AT_FDCWD: the folder of that path. make: makes a file of that length; else the file is
+/* dir: the open folder, which messages call `folder`; AT_FDCWD: the folder of that path. make: makes a file of that length; else it is
  * there. */
-yk_status yk__range_file_open(yk__range_file *file, int dir, const char *folder, const char *name, uint64_t bytes, bool make, yk_error *err);
+yk_status yk__range_file_open(yk__range_file *file, int dir, const char *folder, const char *name, uint64_t bytes, bool make,
+                              yk_error *err);
 /* Writes bytes [at, at + n), each byte of the file once. */
 yk_status yk__range_file_write(yk__range_file *file, uint64_t at, const void *data, size_t n, yk_error *err);
 /* Syncs, unless `err` says a failure, and closes. Takes a zeroed object. */

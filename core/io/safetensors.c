@@ -677,3 +677,12 @@ yk_status yk__safetensors_data(yk__safetensors *tensors, const yk__safetensor *t
     *out = *slot;
     return YK_OK;
 }
+
+void yk__safetensors_shape_text(int rank, const int64_t *shape, char *buf, size_t n)
+{
+    size_t used = (size_t)snprintf(buf, n, "[");
+    for (int i = 0; i < rank && used < n; i++)
+        used += (size_t)snprintf(buf + used, n - used, "%s%lld", i ? ", " : "", (long long)shape[i]);
+    if (used < n)
+        snprintf(buf + used, n - used, "]");
+}

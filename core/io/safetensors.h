@@ -78,6 +78,9 @@ typedef struct yk__safetensors_out {
 } yk__safetensors_out;
 
 /* A file's bytes before the data of its tensors, which stand in the given order, without gap. */
+/* Writes "[64, 3, 7, 7]" to buf, cut at n bytes. */
+void yk__safetensors_shape_text(int rank, const int64_t *shape, char *buf, size_t n);
+
 typedef struct yk__safetensors_header {
     char *text; /* the caller's to free */
     uint64_t bytes;

@@ -395,9 +395,15 @@ static yk_status tensor_put(tensors *t, int64_t i, yk__safetensors *st, yk_error
     bool same = x && x->rank == (int)p->dims && x->dtype == (int)t->out[i].dtype;
     for (uint32_t k = 0; same && k < p->dims; k++)
         same = x->shape[k] == p->dim[k];
-    if (!same)
-        return yk__fail(err, YK_E_FORMAT, "%s: tensor %s %s", yk__safetensors_path(st), t->out[i].name,
-                        x ? "has another shape or type than the job's" : "is missing");
+    if (!x)
+        return yk__fail(err, YK_E_FORMAT, "%s: tensor %s is missing", yk__safetensors_path(st), t->out[i].name);
+    if (!same) {
+        char want[128], have[128];
+        yk__safetensors_shape_text((int)p->dims, p->dim, want, sizeof want);
+        yk__safetensors_shape_text(x->rank, x->shape, have, sizeof have);
+        return yk__fail(err, YK_E_FORMAT, "%s: tensor %s: expected %s%s, as in the job, got %s%s: make the model as for the checkpoint",
+                        yk__safetensors_path(st), t->out[i].name, yk__dtype_name(t->out[i].dtype), want, x->dtype_name, have);
+    }
     return p->state ? state_put(t, i, st, x, err) : stored_put(t, i, st, x, err);
 }
 

@@ -80,23 +80,14 @@ static bool same_shape(const yk__safetensor *t, yk_t param)
     return same;
 }
 
-static void shape_text(char *buf, size_t n, int rank, const int64_t *dim)
-{
-    size_t used = (size_t)snprintf(buf, n, "[");
-    for (int i = 0; i < rank && used < n; i++)
-        used += (size_t)snprintf(buf + used, n - used, "%s%lld", i ? ", " : "", (long long)dim[i]);
-    if (used < n)
-        snprintf(buf + used, n - used, "]");
-}
-
 static void wrong_shape(yk_weights *w, const yk__safetensor *t, yk_t param)
 {
     char have[128], want[128], text[512];
     int64_t dim[8];
     for (uint32_t i = 0; i < yk_dims(param); i++)
         dim[i] = yk_dim(param, (int32_t)i);
-    shape_text(have, sizeof have, t->rank, t->shape);
-    shape_text(want, sizeof want, (int)yk_dims(param), dim);
+    yk__safetensors_shape_text(t->rank, t->shape, have, sizeof have);
+    yk__safetensors_shape_text((int)yk_dims(param), dim, want, sizeof want);
     snprintf(text, sizeof text, "%s: tensor \"%s\" has shape %s, but the model needs %s", yk__safetensors_path(w->file), t->name,
              have, want);
     yk_fail(w->job, YK_E_FORMAT, text);

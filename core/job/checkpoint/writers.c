@@ -34,7 +34,7 @@ static bool folder_open(yk__writers *w)
     return w->dir >= 0;
 }
 
-/* The mark is a file with random bytes that rank 0 puts into its folder. Closing it is enough for other hosts to see it: it need not last. */
+/* The mark is a file with random bytes that rank 0 puts into its folder. Other hosts see it once it is closed, and it need not last. */
 static yk_status mark_write(yk__writers *w, char mark[MARK_BYTES], yk_error *err)
 {
     YK__ACT_HERE(YK__ACT_FILE);
