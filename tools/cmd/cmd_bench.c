@@ -271,7 +271,7 @@ static bool refuse_idle(const yk__cli *cli, const char *what)
             yk__cli_refuse_idle(cli, name, why, &bad);
     }
     if (!bad && yk__cli_typed(cli, "threads"))
-        yk__cli_refuse_idle(cli, "devices", "beside --threads", &bad);
+        yk__cli_refuse_idle(cli, "devices", "beside --threads: give one of them", &bad);
     return bad;
 }
 

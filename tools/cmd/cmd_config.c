@@ -233,7 +233,7 @@ static bool answers_launch(const yk__cli *cli, answers given)
         bad = true;
     }
     if (atof(given[NNODES]) > 1 && !*given[MASTER_ADDR] && !bad) {
-        yk__cli_usage(&command, "--nnodes %s needs --master-addr, where rank 0 listens", given[NNODES]);
+        yk__cli_usage(&command, "--nnodes %s needs --master-addr: give the address where rank 0 listens", given[NNODES]);
         bad = true;
     }
     return !bad;
