@@ -5,7 +5,7 @@
  *
  * core calls them through the table: an open device's functions in the thread that opened it, but queue_abort in any thread (plugin.h has
  * the tags). YOKE_CPU_CORES or the device spec names the cores, YOKE_CPU_ISA the instruction set. YOKE_CPU_PROFILE belongs to
- * cpu_profile.c.
+ * cpu_profile.c. A wrong value is an error, as is an unknown YOKE_CPU_* name.
  */
 #define _GNU_SOURCE
 #if defined HAVE_CONFIG_H

@@ -3,7 +3,8 @@
  * Decides which shared objects this process may load, and maps them: only files that no user but its own and root could have put there.
  *
  * plugin.c and transport_load.c ask before each load, in any thread; host.c asks if a folder is safe. select.c, pluginname.c and `yoke
- * info` ask for the folder of plugins. A refusal names the folder or file, its mode, and the remedy.
+ * info` ask for the folder of plugins. The folder of plugins is YOKE_PLUGIN_DIR, else the one beside the program or the installed one. A
+ * refusal names the folder or file, its mode, and the remedy.
  */
 #include "config.h"
 

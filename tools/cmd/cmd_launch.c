@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The command yoke launch: one process per device, as the ranks of one job, on this host or on several. yoke.c calls it by its table of
- * commands. It reads options and settings files, chooses devices, and hands over to core/launch; the exit code is the job's.
+ * commands. It reads options and settings files, chooses devices, and hands over to core/launch; the exit code is the job's. YOKE_SSH is
+ * the default of --ssh; launchers started by hand on each host share a YOKE_SECRET_FILE.
  */
 #include "tools/cmd/launch_words.h"
 #include "tools/config/apply.h"

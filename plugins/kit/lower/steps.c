@@ -123,7 +123,7 @@ static void steps_find(const kit_lowering *ctx, steps *s)
 }
 
 /* The table has the first group of each step, then each step's fields: elements, its copy or -1, its operands' distances from the first
- * step's, in f32 elements. */
+ * step's. Distances count f32 elements. */
 static void steps_table(kit_lowering *ctx, const steps *s, int64_t block)
 {
     static const uint32_t field[FIELDS - 2] = {GRAD, VALUE, FIRST, SECOND, HYPER, TOP};
