@@ -2,7 +2,7 @@
 /*
  * The command yoke bench: times whole training steps and the host's cost of a step, here, the efficiency of a mixed job (mixed.c) and a
  * processor's peaks (peaks.c). yoke.c calls it by its table of commands, in the main thread; with several ranks each rank runs the same
- * command line.
+ * command line. An unknown action is an error, as is an option that has no effect on the action.
  */
 #include <limits.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /*
  * The command yoke config: asks `accelerate config`'s questions, or takes the answers as options, and writes the file for yoke launch and
  * yoke train. --keys prints the known keys of other programs' files (tools/config). yoke.c calls it by its table of commands, in the main
- * thread.
+ * thread. Answers that contradict each other are errors; a file that is there stays without --overwrite.
  */
 #include <errno.h>
 #include <limits.h>
