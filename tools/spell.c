@@ -2,7 +2,7 @@
 /*
  * Respells arguments: options of train, eval and predict under their names in Trainer, Accelerate or DeepSpeed become Yoke's, by a
  * command's rows. The commands call it before they parse (cli.c), in the main thread. Changed values share one block, sized for the largest
- * results.
+ * results. Only rank 0 (YOKE_RANK) prints a row's line.
  */
 #include "tools/spell.h"
 

@@ -5,7 +5,7 @@
  *
  * The thread moves bytes before it judges a line, under the transport's lock, so its answer does not depend on the program's calls. Each
  * end sends a beat about once a second. Silence is the sum of the thread's own short steps, so a process that was stopped accuses no peer.
- * A lost line fails its peer's operations.
+ * With YOKE_LIVENESS_MS=0 silence is no fault. A lost line fails its peer's operations.
  */
 #include "config.h"
 

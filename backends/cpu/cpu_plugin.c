@@ -3,7 +3,9 @@
  * The table of the CPU plugin, as the host loads it (plugin.h): one device, the cores of this rank; buffers are host memory. Its functions
  * measure the pool, choose the instruction set, allocate buffers, and pass programs and queues to the files of exec/.
  *
- * core calls them through the table: a device's calls in the thread that opened it, claims and programs in any thread.
+ * core calls them through the table: an open device's functions in the thread that opened it, but queue_abort in any thread (plugin.h has
+ * the tags). YOKE_CPU_CORES or the device spec names the cores, YOKE_CPU_ISA the instruction set. YOKE_CPU_PROFILE belongs to
+ * cpu_profile.c. A wrong value is an error, as is an unknown YOKE_CPU_* name.
  */
 #define _GNU_SOURCE
 #if defined HAVE_CONFIG_H

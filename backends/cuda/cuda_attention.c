@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Attention by cuDNN: the kit's request (flash.c has the graph), and the arguments of a run. The kit asks while a program is made, in any
- * thread; cuda_program.c enqueues the plan. False if cuDNN is absent or refuses: the kit's kernels compute it then.
+ * thread; cuda_program.c enqueues the plan. cuda_attention_take returns false if cuDNN is absent or refuses: the kit's kernels compute it
+ * then.
  */
 #include "backends/cuda/dnn.h"
 #include "backends/cuda/flash.h"
@@ -19,7 +20,7 @@ static void attention_build(cuda_dnn_graph *graph, const void *shape)
     (a->backward ? cuda_flash_backward : cuda_flash_forward)(graph, a);
 }
 
-/* The order of sums is in the graph; no matrix of scores is in its workspace. */
+/* Any workspace is allowed, as no matrix of scores lies in it. The graph itself fixes the order of sums (flash.c). */
 static cuda_dnn_limits attention_limit(const yk_device *dev, const void *shape)
 {
     (void)dev, (void)shape;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The CUDA plugin's table of functions: devices are in cuda_list.c, queues in cuda_queue.c, programs in cuda_program.c, memory in
- * cuda_memory.c. The host loads the table, and calls each function in the threads that plugin.h allows. The first question for devices
- * opens the driver.
+ * cuda_memory.c. The file also has the table of options (YOKE_CUDA_*): an unknown name or value is an error. The host loads the table, and
+ * calls each function in the threads that plugin.h allows. The first question for devices opens the driver.
  */
 #include "backends/cuda/cublaslt.h"
 #include "backends/cuda/cuda_internal.h"

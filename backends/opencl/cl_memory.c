@@ -4,7 +4,7 @@
  * thread. cl_program.c and cl_shape.c free buffers of their own, and cl_list.c asks if a device computes in host memory. Sizes are bytes.
  *
  * If the driver computes in host memory, a buffer lies in page-aligned host memory, is host visible, and can wrap existing memory.
- * Otherwise the driver allocates it.
+ * Otherwise the driver allocates it. Buffers are not exported, and the device limits their size.
  */
 #include "backends/opencl/ocl.h"
 

@@ -3,8 +3,8 @@
  * Prepares the environment of an OpenCL driver, and keeps the program's over its calls. cl_list.c calls it before drivers load; each file
  * that calls a compiler saves the signal handlers and restores them (PoCL's LLVM replaces sixteen).
  *
- * The driver's cache lies in a folder with files that can be written and executed (else PoCL finds no device, or aborts). Its threads stay
- * on their cores.
+ * The driver's cache lies in a folder with files that can be written and executed (else PoCL finds no device, or aborts). POCL_CACHE_DIR
+ * names it; else it is in Yoke's cache folder, TMPDIR or /tmp. The driver's threads stay on YOKE_OPENCL_CORES.
  */
 #define _GNU_SOURCE
 #include "plugins/kit/kit_cores.h"

@@ -3,8 +3,8 @@
  * The device list of the PJRT plugin: finds vendors' plugins and their devices, tells capabilities, opens and closes a device. The host
  * calls it through the table in pjrt_plugin.c.
  *
- * YOKE_PJRT is a list of FILE[:NAME], separated by blanks or commas. Without it, the plugin looks in the places of wheels. A separate
- * process tries each vendor's plugin (tools/probe_pjrt.c) before it is loaded.
+ * YOKE_PJRT is a list of FILE[:NAME], separated by blanks or commas. Without it, the plugin looks in the places of wheels, VIRTUAL_ENV
+ * first. A separate process tries each vendor's plugin (tools/probe_pjrt.c) before it is loaded.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

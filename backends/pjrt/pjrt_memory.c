@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Buffers of the PJRT plugin, and copies to and from them. The host calls it through the table in pjrt_plugin.c, and pjrt_program.c takes
- * arguments and results here, in the queue's thread.
+ * arguments and results here, in the queue's thread. Buffers are not exported.
  *
  * A PJRT array has no address and no parts, while a slot is a range of a buffer. So a buffer is host memory, of which ranges live in arrays
  * on the device. Ranges that have an array do not overlap. An array that a program has written is newer than the host memory below it until

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Buffers of the Vulkan plugin: one allocation each, whose address kernels get. The host calls it through the table in vk_plugin.c, in
- * any thread. Sizes are bytes. If host and device share memory, the host sees buffers, and a buffer can wrap host memory
- * (VK_EXT_external_memory_host).
+ * Buffers of the Vulkan plugin: one allocation each, whose address kernels get. The host calls it through the table in vk_plugin.c, in any
+ * thread. Sizes are bytes. If host and device share memory, the host sees buffers, and a buffer can wrap host memory
+ * (VK_EXT_external_memory_host). Buffers are not exported, and the device limits their size.
  */
 #include "backends/vulkan/vlk.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Preparation before a Vulkan driver is loaded: a child process tries each manifest that the loader would read (plugins/kit/kit_probe.h).
- * vk_list.c calls it. If one fails, the loader gets only the other manifests. A software driver's threads stay on the rank's cores.
+ * vk_list.c calls it. If one fails, the loader gets only the other manifests. VK_DRIVER_FILES or VK_ICD_FILENAMES names manifests; else
+ * they lie in folders of XDG_CONFIG_DIRS, XDG_DATA_DIRS and HOME. A software driver's threads stay on YOKE_VULKAN_CORES.
  */
 #define _GNU_SOURCE
 #include "backends/vulkan/vlk.h"

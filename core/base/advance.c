@@ -2,7 +2,8 @@
 /*
  * The progress count of this process, and its acts, such as a read of a file, a compilation or a call of a plugin. Each layer notes its
  * acts and progress, in any thread. So a hang can be told from work: core/control shows them to other ranks, and
- * core/job/session/standing.c to a rank alone. All words are atomic.
+ * core/job/session/standing.c to a rank alone. All words are atomic. yk__stuck_ms reads YOKE_STUCK_MS, and returns 0 with
+ * YOKE_LIVENESS_MS=0 alone; yk__call_ms returns 0 if YOKE_STUCK_MS is set.
  */
 #include "core/base/advance.h"
 

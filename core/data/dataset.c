@@ -89,8 +89,8 @@ static yk_status check_label_options(const yk__spec *spec, const yk__dataset_opt
         return yk__fail(err, YK_E_ARG, "data '%s:%.100s': eval_split beside %s: give one of them", spec->kind, spec->path,
                         options->eval_rows ? "eval_rows" : "split=");
     if (options->numbers && !kind->numbers)
-        return yk__fail(err, YK_E_ARG, "data '%s:%.100s': labels that are numbers go with csv and jsonl only", spec->kind,
-                        spec->path);
+        return yk__fail(err, YK_E_ARG, "data '%s:%.100s': labels that are numbers (num_labels=1): expected csv or jsonl, got %s: name "
+                        "such a file, or give num_labels above 1", spec->kind, spec->path, spec->kind);
     if (options->numbers && (yk__spec_get(spec, "classes") || yk__spec_get(spec, "categories")))
         return yk__fail(err, YK_E_ARG, "data '%s:%.100s': classes= and categories= are of classes, and the labels are numbers "
                         "(num_labels=1)", spec->kind, spec->path);

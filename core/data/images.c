@@ -4,7 +4,7 @@
  * deviation are applied already.
  *
  * The kinds of IDX and CIFAR files (kind_idx.c, kind_cifar10.c) add files when a set is opened, and the loader's thread asks for rows. The
- * set owns the images.
+ * set owns the images. A deviation must be above 0; images of other than 1 or 3 channels need mean= and std=.
  */
 #include "core/data/images.h"
 

@@ -2,8 +2,8 @@
 /*
  * The kind cifar10:DIR, or one file of it: records of a label and 32 x 32 pixels (core/read/cifar.h). images.c keeps the pixels.
  *
- * dataset.c calls its functions through a table (kind.h): opening in the step thread, rows in the loader's. In a folder, names with
- * "test" are the files of an evaluation.
+ * dataset.c calls its functions through a table (kind.h): opening in the step thread, rows in the loader's. In a folder, names with "test"
+ * are the files of an evaluation. A folder without a file for the set is an error.
  */
 #include <string.h>
 #include <sys/stat.h>

@@ -4,7 +4,7 @@
  * keeps the pixels.
  *
  * dataset.c calls its functions through a table (kind.h): opening in the step thread, rows in the loader's. Images and labels must have
- * equal numbers.
+ * equal numbers. A folder without the two files of the set is an error.
  */
 #include <dirent.h>
 #include <inttypes.h>

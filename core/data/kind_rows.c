@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The kinds csv:FILE, jsonl:FILE and lines:FILE: texts in memory as token ids (core/read/rows.h), padded to the longest of the batch.
- * dataset.c calls its functions through a table (kind.h): opening in the step thread, rows in the loader's.
+ * dataset.c calls its functions through a table (kind.h): opening in the step thread, rows in the loader's. Opening refuses a file of line
+ * numbers with a wrong or repeated number, and a set without a row.
  */
 #include <errno.h>
 #include <inttypes.h>

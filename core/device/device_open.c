@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens and closes a rank's device: binds the thread to its cores, loads the plugin, checks the device's capabilities, makes its queue, and
- * runs the start-up probe (probe.c).
+ * Opens and closes a rank's device: binds the thread to its cores, loads the plugin, checks the device's capabilities, and makes its queue.
+ * Then it runs the start-up probe (probe.c) unless YOKE_PROBE=off.
  *
  * core/job opens a rank's device, core/run/host_device.c the host's of a rank that offloads, and yoke-cts the one under test. The caller's
  * thread uses the device from then on, and frees it by yk__device_close.

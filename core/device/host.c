@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host's services for plugins (yk_host in plugin.h): memory, log, failure messages, options, the reference kernels, a cache folder.
+ * The host's services for plugins (yk_host in plugin.h): memory, log, failure messages, options, the reference kernels, a cache folder. An
+ * option is YOKE_<PLUGIN>_<KEY> of the environment, or a value that a device spec sets. The cache folder is YOKE_CACHE_DIR, else yoke in
+ * XDG_CACHE_HOME or in HOME's .cache.
  *
  * plugin.c hands the table to each plugin at its start, and the plugin may call it from any thread. A failure message belongs to the
  * calling thread, and yk__plugin_fail puts it in the error of the call that failed.

@@ -4,7 +4,7 @@
  * functions without a handle.
  *
  * plugin.c calls yk__layers_wrap when it loads a plugin, under its lock. Without the variable the table stays as it is, and calls cost
- * nothing.
+ * nothing. A plugin beyond the number that can be wrapped is an error.
  */
 #include <stdarg.h>
 #include <stdio.h>

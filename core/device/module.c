@@ -3,7 +3,8 @@
  * Decides which shared objects this process may load, and maps them: only files that no user but its own and root could have put there.
  *
  * plugin.c and transport_load.c ask before each load, in any thread; host.c asks if a folder is safe. select.c, pluginname.c and `yoke
- * info` ask for the folder of plugins. A refusal names the folder or file, its mode, and the remedy.
+ * info` ask for the folder of plugins. The folder of plugins is YOKE_PLUGIN_DIR, else the one beside the program or the installed one. A
+ * refusal names the folder or file, its mode, and the remedy.
  */
 #include "config.h"
 
@@ -121,7 +122,8 @@ static yk_status check_above(const char *kind, const char *path, char *dir, yk_e
         const bool top = slash == dir;
         slash[top] = 0;
         if (stat(dir, &st))
-            return yk__fail(err, YK_E_IO, "%s %s: %s: %s", kind, path, dir, strerror(errno));
+            return yk__fail(err, YK_E_IO, "%s %s: cannot check the folder %s: %s: make it readable, or move the file", kind, path, dir,
+                            strerror(errno));
         if ((st.st_mode & S_ISVTX) ? st.st_uid != geteuid() && st.st_uid != 0 : yk__others_can_write(&st))
             return yk__fail(err, YK_E_ABI, "%s %s: other users can write %s, a folder above it (mode %03o, owner %u, group %u), so "
                             "it is not loaded; chmod go-w it", kind, path, dir, st.st_mode & 07777u, st.st_uid, st.st_gid);
@@ -148,7 +150,7 @@ yk_status yk__module_check(const char *kind, const char *path, struct stat *st, 
         yk__fail(err, YK_E_ABI, "%s %s: other users can write this file (mode %03o, owner %u), so it is not loaded; "
                  "chmod go-w it", kind, path, st->st_mode & 0777u, st->st_uid);
     else if (stat(slash ? dir : ".", &folder))
-        yk__fail(err, YK_E_IO, "%s %s: its folder: %s", kind, path, strerror(errno));
+        yk__fail(err, YK_E_IO, "%s %s: cannot check its folder: %s: make it readable, or move the file", kind, path, strerror(errno));
     else if (yk__others_can_write(&folder))
         yk__fail(err, YK_E_ABI, "%s %s: other users can write its folder %s (mode %03o, owner %u), so it is not loaded; "
                  "chmod go-w it", kind, path, dir, folder.st_mode & 0777u, folder.st_uid);

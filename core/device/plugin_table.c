@@ -142,8 +142,8 @@ yk_status yk__plugin_table_take(const yk_plugin *given, const char *who, yk_plug
     if (!given)
         return yk__fail(err, YK_E_ABI, "%s: the plugin cannot serve ABI major %u", who, YK_ABI);
     if (given->size < least || given->size > most || given->size % sizeof(void *))
-        return yk__fail(err, YK_E_ABI, "%s: its table says %u bytes; expected %u to %u, a multiple of %zu (wrong or short table)", who,
-                        given->size, least, most, sizeof(void *));
+        return yk__fail(err, YK_E_ABI, "%s: its table says %u bytes; expected %u to %u, a multiple of %zu: set size to "
+                        "sizeof(yk_plugin), and rebuild it", who, given->size, least, most, sizeof(void *));
     if (given->abi != YK_ABI)
         return yk__fail(err, YK_E_ABI, "%s: it is built for ABI major %u, this host has %u; rebuild it against this yoke",
                         who, given->abi, YK_ABI);
@@ -160,7 +160,7 @@ yk_status yk__plugin_table_take(const yk_plugin *given, const char *who, yk_plug
         return yk__fail(err, YK_E_ABI, "%s: it is built with sanitizer \"%.20s\", this host with \"%s\"", who,
                         out->sanitizer ? out->sanitizer : "(null)", YK_SANITIZER);
     if ((lack = missing_member(out)))
-        return yk__fail(err, YK_E_ABI, "%s: its table lacks %s", who, lack);
+        return yk__fail(err, YK_E_ABI, "%s: its table lacks %s: expected a function, got NULL: fill that member", who, lack);
     out->version = out->version ? out->version : "?";
     fill_gaps(out);
     return YK_OK;

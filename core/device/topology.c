@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The machine, by hwloc: the usable cores of this process, with one processing unit per physical core, and the cores near a PCI device.
- * Selection of devices (select.c) and `yoke info` ask it; the caller frees it.
+ * Selection of devices (select.c) and `yoke info` ask it; the caller frees it. YOKE_TOPOLOGY_XML names a recorded machine instead. A
+ * machine that HWLOC_SYNTHETIC, HWLOC_XMLFILE or HWLOC_FSROOT describes is an error without HWLOC_THISSYSTEM=1.
  *
  * I/O devices are discovered only on demand, as it takes most of the time. Also hwloc's opencl and gl components would load vendor drivers
  * into this process.

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An open device in short form: buffers, copies through its one queue, and waits. core/run/queue.c and the start-up probe call it, in the
- * thread that opened the device. A failed call names the plugin and the device.
+ * thread that opened the device; yk__device_claims and yk__device_abort may come from any thread. A failed call names the plugin and the
+ * device.
  *
  * A wait gives up a device whose points and driver both stand still for too long (point.c).
  */

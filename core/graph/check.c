@@ -389,8 +389,7 @@ yk_status yk__graph_check(const yk_graph *g, yk_error *err)
     check chk = {.g = g, .err = err};
     bool good;
     if (g->n_all_node < g->n_node)
-        return yk__fail(err, YK_E_FORMAT, "graph: %u nodes with bodies are fewer than %u without", g->n_all_node,
-                        g->n_node);
+        return yk__fail(err, YK_E_FORMAT, "graph: n_all_node is %u: expected at least n_node, %u", g->n_all_node, g->n_node);
     chk.written = yk__calloc((size_t)g->n_value + 1, 1);
     if (!chk.written)
         return yk__fail_mem(err, g->n_value, "checking a graph");

@@ -363,7 +363,7 @@ static yk_status run_node(const storage *store, const yk_node *n, yk_error *err)
     yk__eval e;
     yk_status st = gather_operands(store, n, &e, err);
     if (!st && !eval)
-        st = yk__fail(err, YK_E_ARG, "evaluation: operation number %u is none", n->op);
+        st = yk__fail(err, YK_E_ARG, "evaluation: operation number %u, expected below %u", n->op, (unsigned)YK_OP_COUNT);
     if (!st && n->op == YK_OP_DOT && store->product_bits)
         operands_round(&e, store->product_bits);
     if (!st)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Shape inference: an operation's result shapes and types from its operands. This file has the part common to all operations; shape_*.c
- * have a function for each. The builder (graph_node.c) and the checker of graphs from outside (check.c) both call yk__infer. Pure, but for
- * the error; any thread.
+ * have a function for each. The builder (graph_node.c) and the checker of graphs from outside (check.c) both call yk__infer. It writes its
+ * yk__shape alone: n_out, out, alias, and err after a failure. Any thread.
  */
 #include "core/graph/graph_internal.h"
 

@@ -2,8 +2,8 @@
 /*
  * Shape inference of the primitives, dropout, the elementwise composites and the maps: one function for each group, named by its rows in
  * op_table.h. yk__infer (shape.c) calls it after the number of operands and attributes was checked, both for the builder and for the
- * checker. The checker's graphs come from elsewhere, so an attribute may have any value. Lengths count elements. Any thread; pure, but for
- * s->err.
+ * checker. The checker gets graphs from outside core, so an attribute may have any value. Lengths count elements. A function writes s->out,
+ * and yk__infer_copy also s->alias; a failure sets s->err. Any thread.
  */
 #include "core/graph/graph_internal.h"
 

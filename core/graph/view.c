@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes views of a value: reshape, permute, expand and slice without a copy, if strides allow it. Operations of the trace (op_shape.c),
- * bodies (body.c), gradient rules (core/grad), core/run's updates and yoke-cts call it, in the caller's thread.
+ * Makes views of a value: reshape, permute, expand and slice, without a copy; only reshape copies, if strides do not allow a view.
+ * yk__copy_into adds a copy's node. Operations of the trace (op_shape.c), bodies (body.c), gradient rules (core/grad), core/run's updates
+ * and yoke-cts call it, in the caller's thread.
  *
  * A view has the root value as its base (never another view), composed strides and an offset. A view that equals its operand or the whole
  * root is that value itself, so a permutation and its inverse cancel.
@@ -20,8 +21,8 @@ static bool same_place(const yk_value *a, const yk_value *b)
     return true;
 }
 
-/* v: dims, dim, stride, offset of a view of x. Strides of a dense view are made canonical, so that dimensions of length 1
- * do not mislead readers of strides. */
+/* v has the dims, dim, stride and offset of a view of x. Strides of a dense view are made canonical, so that dimensions of length 1 do not
+ * mislead readers of strides. */
 static yk__vid view_make(yk__graph *g, yk__vid x, yk_value *v)
 {
     yk__vid base = g->value[x].base;

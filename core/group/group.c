@@ -5,7 +5,8 @@
  * core/run calls yk__group_all_gather and yk__group_set_members too.
  *
  * yk_open makes a group. A launched process joins one group at its first job, and leaves it at its exit; later jobs share it
- * (core/job/team/job_join.c). Any other process has a group of one for each job until yk_close.
+ * (core/job/team/job_join.c). Any other process has a group of one for each job until yk_close. Ranks join within YOKE_JOIN_MS; a rank that
+ * is silent for YOKE_LIVENESS_MS is taken for dead.
  *
  * Two communicators carry the operations. The world has all ranks; the members are the ranks that take part in a step. A rank outside the
  * members is excluded: no member waits for it (core/coll/coll.h). An operation of the members either feeds its result to excluded ranks

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * yk__transport_choose sets the transport of a job of several ranks: shared memory, or messages (YOKE_TRANSPORT). group.c calls it on
- * all ranks when a job starts, in the joining thread.
+ * yk__transport_choose sets the transport of a job of several ranks: shared memory, or messages (YOKE_TRANSPORT). auto takes shared memory
+ * on one host, and "sock" between hosts; "shm" between hosts is an error. A name such as "ofi" takes that transport. A transport of
+ * messages gets the settings YOKE_REPRODUCIBILITY, YOKE_WIRE, YOKE_WIRE_PARAMS, YOKE_MESSAGE_CHECK and YOKE_PROGRESS. group.c calls
+ * yk__transport_choose on all ranks when a job starts, in the joining thread.
  *
- * known_transport finds "local", the messages within one host, and a transport offered by the program (tests). yk__transport_load opens
- * any other: "sock" (TCP), "ofi" (libfabric) or a file.
+ * known_transport finds "local", messages over shared memory of one host, and a transport offered by the program (tests).
+ * yk__transport_load opens any other: "sock" (TCP), "ofi" (libfabric) or a file.
  *
- * compare_settings compares all variables of the job over its ranks. Two ranks with different transports would wait for each other for
- * ever. The error names the variable, both values and both ranks.
+ * compare_settings compares the variables with scope ALL (option.h) over the ranks. Two ranks with different transports would wait for each
+ * other for ever. The error names the variable, both values and both ranks.
  */
 #include "core/group/transport_choice.h"
 

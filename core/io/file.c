@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads files from the beginning to the end: data sets (core/read), texts and vocabularies (text.c), JSON (json.c) and YAML (tree.c). One
- * thread at a time reads a file, and waits for the disk or pipe. Readers at any place use other descriptors: safetensors.c opens its own,
- * and core/read/blob.c takes a copy (yk__file_fd_copy).
+ * thread at a time reads a file, and waits for the disk or pipe. Readers that seek use other descriptors: safetensors.c opens its own, and
+ * core/read/blob.c takes a copy (yk__file_fd_copy).
  *
  * Raw bytes pass through one buffer of 64 KiB; zlib unpacks gzip from it, member by member, and a plain file is copied out of it. Each
- * read(2) is an act of the process, and counts as progress when it returns. So a disk that hangs is reported as the reason of a rank that
- * is stuck (core/base/advance.h). Each read of a regular file ends with a check of its watch (core/io/stamp.h), as a caller of
- * yk__file_read_exact never comes to the end.
+ * read(2) is an act (core/base/advance.h), and counts as progress when it returns. So a disk that hangs is reported as the reason of a rank
+ * that is stuck. Each read of a regular file ends with a check of its watch (core/io/stamp.h), as a caller of yk__file_read_exact never
+ * comes to the end.
  */
 #include "core/io/file.h"
 

@@ -3,7 +3,7 @@
  * Asks plugins for their devices in a child process, as a driver may start threads, hang or end its process. Shared memory holds the name
  * of the plugin being asked, so that the waiting process can tell which driver died.
  *
- * device_choice.c and `yoke info` start a child, wait for it and read its answer, in a program with one thread.
+ * device_choice.c and `yoke info` start a child, wait for it at most YOKE_JOIN_MS and read its answer, in a program with one thread.
  */
 #include "config.h"
 

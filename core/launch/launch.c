@@ -6,7 +6,8 @@
  *
  * The job's shared record holds the first error that ends the job. The launcher may find it (an exit, a signal, a stop), or a rank (its own
  * failure, or another rank without progress). The liveness thread of a rank may also find it (silence). From then on the ranks have a
- * little time to end by themselves, then SIGTERM, then SIGKILL. A rank that SIGKILL does not end is named and left behind.
+ * little time to end by themselves, then SIGTERM, then SIGKILL. A rank that SIGKILL does not end is named and left behind. With
+ * YOKE_EMERGENCY_CHECKPOINT that time is longer, as ranks save. With YOKE_LIVENESS_MS=0 a stopped rank is no error.
  */
 #include "config.h"
 

@@ -159,7 +159,7 @@ static yk_status records_read(part *own, bool *whole, yk_error *err)
 
 /* ---- Rank 0's address -------------------------------------------------------------------------------------------- */
 
-/* The address at which ssh came in here; NULL without ssh, or from this host itself. */
+/* The address at which ssh came in here (SSH_CONNECTION); NULL without ssh, or from this host itself. */
 static const char *find_ssh_address(char text[YK__TCP_ADDRESS])
 {
     const char *connection = getenv("SSH_CONNECTION"); /* client, its port, this side's address, its port */

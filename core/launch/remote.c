@@ -4,7 +4,8 @@
  * or srun, and learns of a host only over that child. `yoke launch --hosts` calls it in a program with one thread.
  *
  * A node whose launcher asks it to end, or whose connection ends, ends its ranks itself. After the first error the launcher ends all nodes
- * by closing their input; it kills a connection that still exists END_MS later.
+ * by closing their input; it kills a connection that still exists END_MS later. A node that has not answered within YOKE_JOIN_MS fails the
+ * job.
  */
 #include "config.h"
 

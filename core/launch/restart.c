@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Restarts of a job after a rank died or failed (--max-restarts). It counts them, says if one is due, and makes the message for users and
- * the variables for ranks.
+ * the variables for ranks. yk__restart_inherit reads the variables of the launcher of several hosts in a node (YOKE_RESTART_COUNT,
+ * YOKE_RUN_ID).
  *
  * launch.c and remote.c ask it when a job has ended. It starts nothing itself. No state but the struct; any thread.
  */

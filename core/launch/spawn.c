@@ -3,7 +3,7 @@
  * Starts the ranks of a job: each rank's environment, its process in a group of its own, and the report of a failed exec.
  *
  * launch.c calls it in a program with one thread, as it forks. A rank inherits the descriptor of the job's shared memory and its variables
- * YOKE_RANK and so on. If one rank cannot start, the error names it and the reason.
+ * YOKE_RANK and so on, in a node also YOKE_SECRET_FILE. If one rank cannot start, the error names it and the reason.
  */
 #include "config.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The planner's pass that moves nodes behind a sum over ranks if the sum does not need them. So the device has work while the ranks wait
- * for each other: in backward the weight gradients, half of its work. Nodes keep their order otherwise; sums keep theirs. passes.c runs it
- * once for each plan, in the step thread.
+ * The planner's pass that moves nodes behind an all_reduce that does not need them. An all_reduce is a sum or a maximum of the trace, such
+ * as batch norm's; segment.c places the exchanges of gradients. So the device has work while ranks wait for each other: in backward the
+ * weight gradients, half of its work. Nodes keep their order otherwise; all_reduce nodes always do. passes.c runs it once for each plan, in
+ * the step thread.
  */
 #include "core/base/mem.h"
 #include "core/plan/plan_internal.h"

@@ -2,7 +2,8 @@
 /*
  * The planner's last pass, in the step thread. It cuts the planned graph at the joint actions of the ranks. These are at a complete bucket,
  * at every all_reduce, and before the first node that needs its result. Also before the first reader of parameters that the last update
- * still gathers or writes. A value that goes to the host has a cut where it leaves, and where it comes back (away.c).
+ * still gathers or writes. A value that goes to the host has a cut where it leaves, and where it comes back (away.c). With YOKE_CUT=node
+ * every node has a segment of its own, to find a fault.
  *
  * A segment is a small graph with a list of its slots; the ranks' work is a list of actions (plan.h; docs/decisions/0018). core/run/prog.c
  * compiles the segments, and core/run/list.c puts both in order.

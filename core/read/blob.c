@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads bytes at any place of a file. pread reads a regular file. A gzip file or a pipe can be read in order only, so opening takes all of
+ * Reads bytes at any offset of a file. pread reads a regular file. A gzip file or a pipe can be read in order only, so opening takes all of
  * it into memory.
  *
  * At most OPEN_FILES blobs of a process keep their descriptor. Further blobs open the file for every read, so that a data set of thousands

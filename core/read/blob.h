@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bytes of a file, to be read at any place: of a file on disk by pread(), of a gzip file or a pipe from memory.
+ * The bytes of a file, to be read at any offset: of a file on disk by pread(), of a gzip file or a pipe from memory.
  *
  * pread() and not mmap(): a file that becomes shorter under a mapping ends the process by SIGBUS, between any check and the use. Here it is
  * an error that names the file. It needs no address space either (ulimit -v, 32 bits), and what the system caches of the file is not memory

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A stream of token files as one long text: a table of each file's first id, searched by halves. kind_tokens.c opens it, and reads ranges
- * in the loader's thread. Offsets count ids.
+ * in the loader's thread. Offsets count ids. A folder without token files is an error, as are files with different types of ids.
  */
 #include "core/read/shards.h"
 

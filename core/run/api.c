@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The engine's interface (run.h): a rank's device, its parameters and the programs of its steps, as one object. The file makes and joins
- * the engine's parts, and passes each call on to the part that does it.
+ * the engine's parts, and passes each call on to the part that does it. Gradients are exchanged in buckets of YOKE_BUCKET_BYTES, unless the
+ * caller gives a unit; YOKE_WIRE=int8 excludes some remedies for full memory.
  *
  * core/job calls it in the step thread, which runs the user's program. A failed call leaves its reason in *err. yk__engine_free gives back
  * all that yk__engine_new and later calls made.

@@ -22,8 +22,8 @@ static void lane_free(yk__lane_buffer *lane, yk__queue *q, yk__account account)
     *lane = (yk__lane_buffer){0};
 }
 
-/* Makes a lane for far slices. A processor's lane is host memory; another device's has such memory beside it, which is only counted on a
- * device that plans only. */
+/* Makes a lane for far slices. A processor's lane is host memory; another device's has host memory beside it; a device that only plans
+ * counts those bytes and allocates nothing. */
 static yk_status lane_host(yk__lane_buffer *lane, yk__queue *q, uint64_t bytes, yk__account account, yk_error *err)
 {
     if (bytes <= lane->bytes || yk__queue_idle(q, err))
@@ -119,8 +119,9 @@ static yk_status staging_make(yk__queue *q, yk__staging *s, uint64_t bytes, yk_e
     return st;
 }
 
-/* For a micro batch; the optimizer's step has an area of its own. Chooses among the areas that nothing reads any more: the smallest that
- * is large enough, else the smallest. If all are in use, the area in use longest. So no more areas grow than are in use at once. */
+/* Chooses the area of a micro batch; the optimizer's step has its own. It prefers areas that nothing reads any more: the smallest that is
+ * large enough, else the smallest. If all areas are in use, the caller waits for the oldest. So no more areas grow than are in use at
+ * once. */
 static yk__staging *staging_choose(yk__instance *instance, const yk__queue *q, uint64_t bytes)
 {
     yk__staging *best = &instance->staging[0];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The probe of an island, cards of one host that exchange by NCCL. It runs a sum of each form and a broadcast, once, before parameters or
- * gradients depend on them. Its operands are whole numbers, whose sums have one value in any order. The requests use the same queues as a
- * step's, in place.
+ * gradients depend on them, unless YOKE_PROBE=off. Its operands are whole numbers, whose sums have one value in any order. The requests use
+ * the same queues as a step's, in place.
  *
  * islands.c calls it on all ranks of a new island, in the step thread. A wrong result is an error that names the ranks and numbers.
  */

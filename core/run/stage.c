@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of stages: the words of `--shard` (state, gradients, params) and of `--offload`, and the values that lie in slices with each.
+ * The table of stages: the words of `--shard`, FSDP's and ZeRO's too, each with the values that lie in slices. A row's slices lie over a
+ * host or over all ranks. stage.c also reads `--offload`. yk__stage_read suggests the nearest word; yk__offload_read refuses places that
+ * are not built.
  *
  * core/job reads the user's setting with it when a job opens. `yoke train` and `yoke plan` read configuration files with it. Thread-safe.
  */

@@ -3,10 +3,10 @@
  * Traces of steps for chrome://tracing and Perfetto. Events are listed in memory, up to a limit, and written in the Chrome trace format, as
  * complete events ("ph": "X"); times are microseconds.
  *
- * The files of core/run add events at commands and waits, in the step thread. YOKE_TRACE (`yoke trace` sets it) writes a file PATH.RANK on
- * each rank: yk__tracer_stepped once the steps asked for are over, or yk__tracer_close with the engine. A trace of yk_trace_begin has no
- * path: core/job/session/timeline.c joins the texts of yk__tracer_end of all ranks in one file. A tracer that is off is NULL, and costs
- * nothing.
+ * The files of core/run add events at commands and waits, in the step thread. After YOKE_TRACE_SKIP steps YOKE_TRACE (`yoke trace` sets it)
+ * takes YOKE_TRACE_STEPS steps to a file PATH.RANK on each rank. The writer is yk__tracer_stepped once the steps asked for are over, or
+ * yk__tracer_close with the engine. A trace of yk_trace_begin has no path: core/job/session/timeline.c joins the texts of yk__tracer_end of
+ * all ranks in one file. A tracer that is off is NULL, and costs nothing.
  */
 #include "core/run/tracer.h"
 

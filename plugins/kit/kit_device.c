@@ -4,7 +4,8 @@
  * programs. An author's file, such as plugins/template/cc.c, ends in KIT_DEVICE_EXPORT, which hands its kit_device over.
  *
  * The host calls the table. Copies run in the queue's thread (kit_queue.c), and the other functions in any thread. A shared object holds
- * one plugin, so the kit_device and the host are variables of this file. A failure's text belongs to the thread that said it.
+ * one plugin, so the kit_device and the host are variables of this file. With YOKE_<PLUGIN>_PROFILE=1 the kit times its programs; another
+ * value than 0 or 1 is an error. A failure's text belongs to the thread that said it.
  */
 #include <stdarg.h>
 #include <stdio.h>

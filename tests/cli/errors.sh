@@ -181,7 +181,7 @@ ok "two folders of tests" refuses 2 "--vectors has no effect beside --golden" te
 for option in --threads=1 --devices=nothere:0 --model=gpt2 --precision=bf16 --optim=sgd --rounds=2 --global-batch=4 --allow-substitute; do
     ok "peaks of a step: $option" refuses 2 "${option%=*} has no effect with bench peaks" bench peaks "$option"
 done
-ok "threads beside devices" refuses 2 "--devices has no effect beside --threads" bench step --threads 1 --devices cpu:0-1
+ok "threads beside devices" refuses 2 "--devices has no effect beside --threads: give one of them" bench step --threads 1 --devices cpu:0-1
 ok "rounds of a step" refuses 2 "--rounds has no effect with bench step" bench step --rounds 3
 ok "rounds of an overhead" refuses 2 "--rounds has no effect with bench step-overhead" bench step-overhead --rounds 7
 ok "weights of an overhead" refuses 2 "--save-init has no effect with bench step-overhead" bench step-overhead --save-init "$out/no"
@@ -190,7 +190,8 @@ estimates="estimate-memory --model mlp"
 # shellcheck disable=SC2086
 {
     ok "a momentum of adamw, estimated" refuses 2 "--momentum has no effect without --optim sgd" $estimates --momentum 0.3
-    ok "threads beside devices, estimated" refuses 2 "--devices has no effect beside --threads" $estimates --threads 1 --devices cpu:0
+    ok "threads beside devices, estimated" refuses 2 "--devices has no effect beside --threads: give one of them" \
+        $estimates --threads 1 --devices cpu:0
     ok "two batch sizes, estimated" refuses 2 "--per-device-train-batch-size has no effect beside --global-batch" $estimates \
         --global-batch 4 --per-device-train-batch-size 2
     ok "a batch of no evaluation, estimated" refuses 2 "--per-device-eval-batch-size has no effect where nothing is evaluated" $estimates \

@@ -40,10 +40,11 @@ variant()
 }
 variant "another major" -DSET=abi=7 'ABI major 7, this host has 2'
 variant "a plugin that serves no major of ours" -DREFUSES 'cannot serve ABI major 2'
-variant "a short table" -DSET=size=64 'its table says 64 bytes; expected [0-9]* to 65536, a multiple of 8'
+variant "a short table" -DSET=size=64 \
+    'its table says 64 bytes; expected [0-9]* to 65536, a multiple of 8: set size to sizeof(yk_plugin), and rebuild it'
 variant "a size that is none" -DSET=size=77777777 'its table says 77777777 bytes'
 variant "a foreign sanitizer" -DSET='sanitizer="memory"' 'built with sanitizer'
-variant "a missing function" -DSET=queue_run=NULL 'its table lacks queue_run'
+variant "a missing function" -DSET=queue_run=NULL 'its table lacks queue_run: expected a function, got NULL: fill that member'
 variant "a bad name" -DSET='name="Bad-Name"' 'its name'
 variant "a failing start" -DSET=init=failing_init 'the driver is too old'
 compile "$WORK/yoke_new.so" "$LOADER" -DLONGER && "$CTS" --plugin "$WORK/yoke_new.so" --group abi --only abi/load >"$WORK/out"

@@ -222,7 +222,7 @@ bool sample_as_train_right(const yk__cli *cli)
     bool bad = !train_options_right(cli);
     yk__cli_int(cli, "threads", 1, 4096, &bad);
     if (yk__cli_typed(cli, "threads"))
-        yk__cli_refuse_idle(cli, "devices", "beside --threads", &bad);
+        yk__cli_refuse_idle(cli, "devices", "beside --threads: give one of them", &bad);
     if (yk__cli_text(cli, "eval-data") && !yk__cli_text(cli, "data")) {
         yk__cli_usage(cli->command, "--eval-data without --data: training takes the most memory: name its data too");
         bad = true;

@@ -2,7 +2,7 @@
 /*
  * The command yoke bench: times whole training steps and the host's cost of a step, here, the efficiency of a mixed job (mixed.c) and a
  * processor's peaks (peaks.c). yoke.c calls it by its table of commands, in the main thread; with several ranks each rank runs the same
- * command line.
+ * command line. An unknown action is an error, as is an option that has no effect on the action.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -271,7 +271,7 @@ static bool refuse_idle(const yk__cli *cli, const char *what)
             yk__cli_refuse_idle(cli, name, why, &bad);
     }
     if (!bad && yk__cli_typed(cli, "threads"))
-        yk__cli_refuse_idle(cli, "devices", "beside --threads", &bad);
+        yk__cli_refuse_idle(cli, "devices", "beside --threads: give one of them", &bad);
     return bad;
 }
 

@@ -2,7 +2,7 @@
 /*
  * The command yoke config: asks `accelerate config`'s questions, or takes the answers as options, and writes the file for yoke launch and
  * yoke train. --keys prints the known keys of other programs' files (tools/config). yoke.c calls it by its table of commands, in the main
- * thread.
+ * thread. Answers that contradict each other are errors; a file that is there stays without --overwrite.
  */
 #include <errno.h>
 #include <limits.h>
@@ -233,7 +233,7 @@ static bool answers_launch(const yk__cli *cli, answers given)
         bad = true;
     }
     if (atof(given[NNODES]) > 1 && !*given[MASTER_ADDR] && !bad) {
-        yk__cli_usage(&command, "--nnodes %s needs --master-addr, where rank 0 listens", given[NNODES]);
+        yk__cli_usage(&command, "--nnodes %s needs --master-addr: give the address where rank 0 listens", given[NNODES]);
         bad = true;
     }
     return !bad;

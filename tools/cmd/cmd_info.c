@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The commands yoke info, yoke env and yoke plugin: the devices, plugins, transports and settings of this machine, and the reasons for the
- * choice. yoke.c calls them by its table of commands, in the main thread. A plugin is asked in a child process, so that a driver that dies
- * ends only that one.
+ * choice. yoke.c calls them by its table of commands, in the main thread. yoke env lists every variable of core/base/option.h with its
+ * origin. A plugin is asked in a child process, so that a driver that dies ends only that one.
  */
 #include "config.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The command yoke launch: one process per device, as the ranks of one job, on this host or on several. yoke.c calls it by its table of
- * commands. It reads options and settings files, chooses devices, and hands over to core/launch; the exit code is the job's.
+ * commands. It reads options and settings files, chooses devices, and hands over to core/launch; the exit code is the job's. YOKE_SSH is
+ * the default of --ssh; launchers started by hand on each host share a YOKE_SECRET_FILE.
  */
 #include "tools/cmd/launch_words.h"
 #include "tools/config/apply.h"
@@ -545,15 +546,16 @@ static bool pass_precision(const yk__cli *cli, const char *precision)
     bool bad = far;
     const int k = far ? -1 : yk__cli_choice(cli, "precision", YK__PRECISION_WORDS, &bad);
     if (far)
-        yk__cli_usage(&command, "--precision %s with several hosts: the program chooses what it computes in (yk_config.precision); yoke "
-                      "train, eval and predict take it from here", precision);
+        yk__cli_usage(&command, "--precision %s has no effect on other hosts: set yk_config.precision in the program, or launch yoke "
+                      "train, eval or predict", precision);
     if (!bad)
         setenv("ACCELERATE_MIXED_PRECISION", yk__word_text(YK__PRECISION_WORDS, k).text, 1);
     return !bad;
 }
 
-/* Inserts --precision after the command's name, so that the program's own option overrides it; false after a message. */
-static bool insert_precision(yk__cli *cli)
+/* Inserts --precision after the command's name, so that the program's own option overrides it; false after a message. *code: the exit
+ * code. */
+static bool insert_precision(yk__cli *cli, int *code)
 {
     static const char *const commands[] = {"train", "eval", "predict"};
     static char word[32], **list; /* until the process ends */
@@ -563,13 +565,15 @@ static bool insert_precision(yk__cli *cli)
     program = program ? program + 1 : cli->positional[0];
     for (int i = 0; i < 3 && n > 1; i++)
         takes = takes || (!strcmp(program, "yoke") && !strcmp(cli->positional[1], commands[i]));
+    *code = YK_EXIT_USAGE;
     if (!precision)
         return true;
     if (!takes)
         return pass_precision(cli, precision);
     list = calloc((size_t)n + 2, sizeof *list);
     if (!list) {
-        yk__cli_usage(&command, "out of memory");
+        yk__cli_usage(&command, "out of memory for the %d words of the command", n);
+        *code = YK_EXIT_FAILED;
         return false;
     }
     snprintf(word, sizeof word, "--precision=%.15s", precision);
@@ -624,8 +628,10 @@ int yk__cmd_launch(int argc, char **argv)
     if (code >= 0)
         return code;
     restarts = (uint32_t)yk__cli_int(&cli, "max-restarts", 0, YK__RESTARTS_MOST, &bad);
-    if (bad || !read_parts(&cli, restarts, &part) || !insert_precision(&cli))
+    if (bad || !read_parts(&cli, restarts, &part))
         return YK_EXIT_USAGE;
+    if (!insert_precision(&cli, &code))
+        return code;
     if (yk__launch_check(&err)) {
         yk__launch_await_turn();
         return yk__cli_usage(&command, "%s", err.text);

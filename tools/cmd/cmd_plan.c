@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The command yoke plan: finds the options of yoke train that fit some devices and are fastest. yoke.c calls it by its table of commands,
- * in the main thread; tools/plan has the search.
+ * in the main thread; tools/plan has the search. yoke plan fails if no candidate fits, and in a rank of a job.
  */
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The command yoke test: checks that this machine trains right, by sanity checks, golden tables (--golden) or operator vectors (--vectors).
- * yoke.c calls it by its table of commands, in the main thread; tools/check has the checks. Exit code 1 if one fails.
+ * yoke.c calls it by its table of commands, in the main thread of each rank; tools/check has the checks. Exit code 1 if a check fails.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,7 +121,7 @@ static bool test_check(const yk__cli *cli)
     return !bad;
 }
 
-/* True if devices that this process shares with others can be opened, as nothing has checked them yet. */
+/* True if the devices of a launched rank can be opened. A process without a launcher opens them in the checks. *code: the exit code. */
 static bool devices_open(const yk__cli *cli, int *code)
 {
     *code = YK_EXIT_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The command yoke tokenize: the ids of a text, one line per line of text; or a token file of the whole text. yoke.c calls it by its table
- * of commands, in the main thread. core/text has the tokenizers.
+ * of commands, in the main thread. core/text has the tokenizers. An option without effect is an error, as is an input without a text.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /*
  * The command yoke train: reads its options, opens the job, data and model, and runs the training loop (tools/train/loop.c). yoke.c calls
  * it by its table of commands, in the main thread. It uses tools/train/train.c to start the ranks; each runs the same command line.
- * cmd_config.c and tools/bench/sample.c check options by train_options_right.
+ * cmd_config.c and tools/bench/sample.c check options by train_options_right. An option that needs an absent option is an error.
  */
 #include <errno.h>
 #include <math.h>

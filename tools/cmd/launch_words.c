@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads values of yoke launch's options in the words of other launchers. The counts of gpu, cpu and auto come from a child process that
- * selects devices (core/launch/device_choice.h). So no driver runs in the launcher.
+ * selects devices (core/launch/device_choice.h). So no driver runs in the launcher. The devices to count are --devices, else YOKE_DEVICES.
  */
 #include "tools/cmd/launch_words.h"
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Puts the options of settings files (--config-file and so on) before a command's own arguments. A typed option keeps its value, and a line
- * says so.
+ * says so. The default file is YOKE_CONFIG_FILE, else config.yaml in XDG_CONFIG_HOME's yoke, or in HOME's .config/yoke.
  *
  * The commands that take such files call settings_apply first, in the main thread, before ranks start. A fault of a file is an error with
- * its line and key.
+ * its line and key. Devices come from YOKE_DEVICES if no option names them. A process with YOKE_RANK, YOKE_JOB_FD or YOKE_NODE_FD is a
+ * rank; YOKE_WORLD_SIZE is the number of ranks.
  */
 #include "tools/config/apply.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Describes this machine's devices for `yoke plan`: runs probes, fits the times, and keeps the result in the cache folder. Its key is the
- * devices' names and the plugins' names for them.
+ * Describes this machine's devices (--devices, else YOKE_DEVICES, else cpu) for `yoke plan`: runs probes, fits the times, and keeps the
+ * result in the cache folder. Its key is the devices' names and the plugins' names for them.
  *
  * search.c calls it in the main thread, before candidates are compared, and `yoke info --describe` (cmd_info.c); a description in the cache
  * costs no probe.

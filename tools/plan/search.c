@@ -4,7 +4,7 @@
  * each one's memory and time, and sorts them.
  *
  * cmd_plan.c calls search_run in the main thread. `yoke estimate-memory` plans each candidate in a child process (child.c), so that a
- * failure ends only that one. tools/train/train.c applies the chosen one.
+ * failure ends only that one. With described devices that child has YOKE_TRANSPORT=local. tools/train/train.c applies the chosen one.
  */
 #include "tools/plan/search.h"
 

@@ -241,7 +241,7 @@ static entry find_newest(checkpoints *c, yk_job *job, bool own, char *path, size
     return newest;
 }
 
-/* Finds the newest checkpoint of earlier attempts. */
+/* Finds the newest checkpoint of earlier attempts. A later step in YOKE_EMERGENCY_CHECKPOINT takes its place. */
 static void find_own(checkpoints *c, yk_job *job)
 {
     const char *emergency = yk__option_text(YK__OPTION_EMERGENCY_CHECKPOINT);

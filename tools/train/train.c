@@ -5,7 +5,7 @@
  *
  * yoke train, eval, predict and test call train_main in the main thread. Each started rank runs the same command line, so it calls
  * train_main again. In a rank, or with no ranks to start, train_launch returns -1, and train_main calls `run`. bench and estimate-memory
- * call train_launch directly.
+ * call train_launch directly. A rank of yoke launch (YOKE_JOB_FD, YOKE_NODE_FD) refuses --devices.
  */
 #include "tools/train/train.h"
 
@@ -131,7 +131,7 @@ const char *train_precision_by_rank(const yk__cli *cli)
 
 static const char *const formats[] = {"fp32", "bf16", "fp16", "fp8"};
 
-/* The format that accelerate launch requests, as an index of formats. */
+/* The format that accelerate launch requests (ACCELERATE_MIXED_PRECISION), as an index of formats. */
 static int environment_precision(void)
 {
     const uint32_t word = yk__option_words(YK__OPTION_ACCELERATE_PRECISION); /* no, fp32, bf16, fp16, fp8 */
@@ -390,8 +390,7 @@ static void read_split(const yk__cli *cli, bool *bad)
     }
 }
 
-/* Into the variable, from which all that makes buckets reads it. */
-/* An option whose variable the core reads, also in the ranks. */
+/* Sets the variable of an option that the core reads from it, also in the ranks (YOKE_BUCKET_BYTES, YOKE_MEMORY_LIMIT). */
 static void read_variable(const yk__cli *cli, const char *name, yk__option option, bool *bad)
 {
     yk_error err = YK_ERROR_INIT;

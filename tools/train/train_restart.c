@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The mark of a launch in its output folder (DIR/.yoke-run). An attempt that yoke launch started anew (--max-restarts) finds it, and knows
- * the folder as its own.
+ * The mark of a launch (YOKE_RUN_ID) in its output folder (DIR/.yoke-run). An attempt that yoke launch started anew (--max-restarts) finds
+ * it, and knows the folder as its own.
  *
  * output.c writes it on rank 0; cmd_train.c and checkpoints.c ask, in the main thread. Without restarts no file is written.
  */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Selects one of libfabric's providers for a job: the first suitable one, in an order that puts networks that bypass the kernel before
- * TCP. ofi_open.c asks when a job opens, and `yoke info` through ofi.c; any thread.
+ * Selects one of libfabric's providers for a job: the first suitable one, in an order that puts networks that bypass the kernel before TCP.
+ * YOKE_OFI_PROVIDER names one provider, and replaces the order. ofi_open.c asks when a job opens, and `yoke info` through ofi.c; any
+ * thread.
  *
  * TCP is called `tcp` from libfabric 1.18 on, `net` in 1.16 and 1.17, and `tcp;ofi_rxm` everywhere; the last is slower.
  */
@@ -27,7 +28,7 @@ static const candidate preferred[] = {
     {"efa", false}, {"cxi", false}, {"verbs;ofi_rxm", true}, {"psm3", false}, {"tcp", true}, {"net", true}, {"tcp;ofi_rxm", true},
 };
 
-/* Providers used only on request: for ranks of one host only, or slow. */
+/* Providers used only if YOKE_OFI_PROVIDER names them: for ranks of one host, or slow. */
 static const candidate others[] = {{"shm", false}, {"sockets", true}, {"udp;ofi_rxd", true}};
 
 static struct fi_info *hints_new(const char *provider)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The functions of the sock transport (TCP), as its table has them. core/coll calls them in the step thread and the progress thread.
+ * YOKE_SOCK_STREAMS connections join two ranks.
  *
  * It has no thread for moving bytes: test, progress and wait_any read and write whatever the kernel is ready for, under one lock. A thread
  * without work sleeps in epoll without the lock.

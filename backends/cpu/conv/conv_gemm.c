@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Convolution as products whose second operand is never stored: its panels are packed straight from the image. Any problem fits, so
- * cpu_conv.c takes it last, while a program is compiled; its steps run on the workers.
+ * cpu_conv.c takes it last, while a program is compiled, in any thread; its steps run on the workers.
  *
  *   forward   y[o, (n,q)]    = sum_(c,t) w[o, (c,t)]  x[n, c, at(q,t)]
  *   dw        gw[o, (c,t)]   = sum_(n,q) gy[o, (n,q)] x[n, c, at(q,t)]
  *
- * q are positions of a grid, t taps; at(q,t) = q * stride + shift(t). dx is the forward form over gy (cpu_conv.c).
+ * q are positions of a grid, t taps; at(q,t) = q * stride + shift(t). dx is the forward form over gy (cpu_conv.c). dw packs both operands
+ * from images. cpu_conv.c cuts its positions by the shape alone; each cut has a partial result, which a second step adds in order.
  */
 #include <string.h>
 

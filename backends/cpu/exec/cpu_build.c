@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A program under construction: the planners of nodes (cpu_ops.c lists them) add steps and memory for their arguments, and request
- * workspace, in bytes. cpu_ops.c begins and ends it, in any thread; cpu_program.c runs the result.
+ * workspace, in bytes. A workspace is as large as the largest request. After a failure steps are dropped, and cpu_build_end frees the
+ * program. cpu_ops.c begins and ends it, in any thread; cpu_program.c runs the result. cpu_host, the host's table, is defined here.
  */
 #include <string.h>
 

@@ -61,7 +61,7 @@ static void begin_run(dot_run *run, const dot_args *dot, const cpu_ctx *ctx)
     run->item[0] = dot->dtype == YK_F32 ? 4 : 2;
 }
 
-/* a finished block goes through the map */
+/* Sends a finished block of C through the map. */
 static void block_map(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj, float *acc, int64_t ld)
 {
     dot_run *run = arg;
@@ -220,7 +220,8 @@ static int64_t pieces_of(int64_t n, int64_t least, int nt)
     return n >= per * nt * least ? per * nt : 0;
 }
 
-/* Shares the smaller operand if it is small enough and the other one long enough to cut; none if every worker reads A in place. */
+/* Shares the smaller operand (B if transposed) if it is small and the other operand is long enough to cut. One worker, batches and small
+ * products share none; nor do workers that read A in place. */
 static void choose_shared(cpu_build *build, dot_args *dot)
 {
     const cpu_gemm *gemm = &dot->gemm;
@@ -265,7 +266,7 @@ static size_t scratch_of(const cpu_build *build, const dot_args *dot, int64_t k)
     return plain.bytes > dot->gemm.bytes ? plain.bytes : dot->gemm.bytes;
 }
 
-/* A sum of no products. */
+/* Clears C: a sum of no products. */
 static void zero_step(const void *args, const cpu_ctx *ctx)
 {
     const dot_args *dot = args;

@@ -3,8 +3,9 @@
  * Finds the instruction sets that this machine has, by feature bits and the operating system's consent, never by family or model, and
  * chooses one.
  *
- * cpu_plugin.c asks when it opens a device. YOKE_CPU_ISA decides, else the widest set, but for products of bf16 pairs that measure slower
- * than f32. The first request for AMX asks Linux for tile registers, for the whole process.
+ * cpu_plugin.c asks when it describes or opens a device. YOKE_CPU_ISA names the set; without it the widest set is taken. If that set
+ * multiplies bf16 in pairs and a test finds them slower than f32, the next narrower one is. cpu_isa_slowness times a product, to correct
+ * the planners' guesses. The first request for AMX asks Linux for tile registers, for the whole process.
  */
 #include "backends/cpu/isa/gemm_kernels.h"
 
@@ -94,9 +95,9 @@ static double try_kernel(const cpu_isa *isa, bool pairs)
 
 /*
  * A pair product does twice the work of an f32 one. AMD starts both once a cycle; Intel starts pairs at a quarter of that, so bf16 without
- * tiles is faster there through f32. CPUID does not tell the two apart, but a tenth of a millisecond of each does. Each is a factor of two
- * away from the border, equal speed. Tries alternate, with the least time of each, so that a slow phase of the core affects both. While the
- * result is near the border, the tries continue.
+ * tiles is faster there through f32. CPUID does not tell the two apart, but a tenth of a millisecond of each does. A pair product may take
+ * twice an f32 one's time (equal speed); AMD and Intel each lie a factor of two from that border. Tries alternate, with the least time of
+ * each, so that a slow phase of the core affects both. While the result is near the border, the tries continue.
  */
 bool cpu_pairs_pay(const cpu_isa *isa, double (*ns)(const cpu_isa *, bool pairs))
 {

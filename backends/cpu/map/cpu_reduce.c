@@ -91,7 +91,7 @@ static const void *terms_of(cpu_map_run *run, const reduce_args *reduce, int64_t
     return cpu_map_result(run, 0);
 }
 
-/* One output element, one cut: the innermost axis is summed by vectors, block sums in double. */
+/* Reduces one output element in one cut: vectors sum the innermost axis, and a double sums their blocks. */
 static void reduce_row(cpu_map_run *run, const reduce_args *reduce, int64_t o, int64_t cut)
 {
     const cpu_ctx *ctx = run->ctx;
@@ -136,7 +136,7 @@ static void fold_rows(const cpu_row_kernels *k, const reduce_args *reduce, const
     }
 }
 
-/* Outputs [o, o + rows) of short rows, one cut: whole blocks are added to one another first. */
+/* Reduces outputs [o, o + rows) of short rows in one cut: whole blocks are added to one another first. */
 static void reduce_short_rows(cpu_map_run *run, const reduce_args *reduce, int64_t o, int64_t rows, int64_t cut)
 {
     const cpu_isa *isa = run->ctx->isa;
@@ -250,7 +250,7 @@ static void tile_fold(const cpu_map_run *run, const reduce_args *reduce, tile_su
     }
 }
 
-/* A tile of columns of one kept index, one cut: row after row. */
+/* Reduces one tile of columns of one kept index in one cut, row after row. */
 static void reduce_tile(cpu_map_run *run, const reduce_args *reduce, int64_t o, int64_t tile, int64_t cut)
 {
     const cpu_ctx *ctx = run->ctx;
@@ -365,7 +365,7 @@ static void group_axes(reduce_args *reduce, const yk_value *shape, uint64_t mask
         reduce->terms *= reduce->reduced[i].len;
 }
 
-/* found innermost first; position() wants the outermost first */
+/* Groups were found innermost first; groups_position wants the outermost first. */
 static void groups_reverse(axis_group *g, int n)
 {
     for (int i = 0; i < n / 2; i++) {

@@ -3,8 +3,9 @@
  * Layer norm, softmax and batch statistics, over rows or channels. cpu_ops.c calls cpu_plan_norm for a node while a program is compiled;
  * the emitted steps run on the workers.
  *
- * Rows of bf16 are read and written in place; rows of f16 are widened into the worker's scratch. Sums over rows (gamma, beta, statistics)
- * use partial results whose number depends on the shape alone, so bits do not depend on the workers.
+ * Rows of f32 and bf16 are read and written in place. Rows of f16, and results of another type than x, pass through the worker's scratch.
+ * Sums over rows (gamma, beta, statistics) use partial results whose number depends on the shape alone, so bits do not depend on the
+ * workers.
  */
 #include <math.h>
 #include <string.h>

@@ -187,14 +187,17 @@ static yk_status take_description(gather *g, uint32_t rank, const yk__frame *fra
     if (frame->kind == YK__FRAME_HEARTBEAT)
         return YK_OK;
     if (frame->kind != YK__FRAME_HERE || frame->bytes != sizeof in || g->described[rank])
-        return yk__fail(err, YK_E_IO, "rank %u sent a frame of kind %u and %u bytes at the start of the job", rank, frame->kind,
-                        frame->bytes);
+        return yk__fail(err, YK_E_IO, "rank %u sent a frame of kind %u and %u bytes at the start of the job (another version of "
+                        "Yoke?): install one version on all hosts", rank, frame->kind, frame->bytes);
     memcpy(&in, frame->data, sizeof in);
     in.name[sizeof in.name - 1] = 0;
     memcpy(g->host[rank], yk__printable(in.name), sizeof in.name);
-    if (in.order != BYTE_ORDER_MARK || in.version != YK__CONTROL_VERSION)
-        return yk__fail(err, YK_E_FORMAT, "rank %u on %s is of another version of Yoke (%u, here %u), or another byte order", rank,
-                        g->host[rank], in.version, YK__CONTROL_VERSION);
+    if (in.order != BYTE_ORDER_MARK)
+        return yk__fail(err, YK_E_FORMAT, "rank %u on %s has numbers in another byte order: expected the order of %s: give a job hosts of "
+                        "one byte order", rank, g->host[rank], g->host[0]);
+    if (in.version != YK__CONTROL_VERSION)
+        return yk__fail(err, YK_E_FORMAT, "rank %u on %s runs version %u of Yoke's protocol, expected %u as here: install one version on "
+                        "all hosts", rank, g->host[rank], in.version, YK__CONTROL_VERSION);
     g->entry[rank] = in.entry;
     g->described[rank] = true;
     g->here++;

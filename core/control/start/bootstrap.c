@@ -5,7 +5,8 @@
  * out. It returns the rank's socket to that object.
  *
  * In a job of several hosts every rank opens a socket for the ranks of its host, and then connects to rank 0. So the socket exists before
- * other ranks learn its name. The lowest rank of a host uses its socket; the other ranks close theirs.
+ * other ranks learn its name. The lowest rank of a host uses its socket; the other ranks close theirs. The job's secret is in the file
+ * YOKE_SECRET_FILE, or in the launcher's store.
  */
 #include "config.h"
 
@@ -207,7 +208,7 @@ static yk_status start_gathered(start *st, yk__gathered *all, int *job_fd, yk__a
     return err->status;
 }
 
-/* The socket on which this process's launcher already listens for it; -1 if none. */
+/* The socket on which this process's launcher already listens for it (YOKE_LISTEN_FD); -1 if none. */
 static int inherited_listener(uint16_t port)
 {
     const char *text = yk__option_text(YK__OPTION_LISTEN_FD);

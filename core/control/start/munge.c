@@ -31,21 +31,22 @@ typedef struct munge_calls {
 /* The library stays loaded. */
 static yk_status calls_load(munge_calls *calls, yk_error *err)
 {
+    static const char *const names[] = {"munge_ctx_create", "munge_ctx_destroy", "munge_ctx_set",
+                                        "munge_encode",     "munge_decode",      "munge_strerror"};
+    void **const call[] = {(void **)&calls->ctx_create, (void **)&calls->ctx_destroy, (void **)&calls->ctx_set,
+                           (void **)&calls->encode,     (void **)&calls->decode,      (void **)&calls->text};
     yk__signals kept;
     void *library;
     yk__signals_keep(&kept);
     library = dlopen("libmunge.so.2", RTLD_NOW | RTLD_LOCAL);
     yk__signals_restore(&kept);
     if (!library)
-        return yk__fail(err, YK_E_UNSUPPORTED, "munge: %s", dlerror());
-    *(void **)&calls->ctx_create = dlsym(library, "munge_ctx_create");
-    *(void **)&calls->ctx_destroy = dlsym(library, "munge_ctx_destroy");
-    *(void **)&calls->ctx_set = dlsym(library, "munge_ctx_set");
-    *(void **)&calls->encode = dlsym(library, "munge_encode");
-    *(void **)&calls->decode = dlsym(library, "munge_decode");
-    *(void **)&calls->text = dlsym(library, "munge_strerror");
-    if (!calls->ctx_create || !calls->ctx_destroy || !calls->ctx_set || !calls->encode || !calls->decode || !calls->text)
-        return yk__fail(err, YK_E_UNSUPPORTED, "munge: libmunge.so.2 lacks a function");
+        return yk__fail(err, YK_E_UNSUPPORTED, "munge: %s: install libmunge2", dlerror());
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        *call[i] = dlsym(library, names[i]);
+        if (!*call[i])
+            return yk__fail(err, YK_E_UNSUPPORTED, "munge: libmunge.so.2 lacks %s: install a newer libmunge2", names[i]);
+    }
     return YK_OK;
 }
 

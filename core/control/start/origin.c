@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds from the environment how this process was started: by yoke launch, by hand, by another launcher (launchers.c), or alone. origin.h
- * has the order. A faulty or missing variable is an error that names it, as is a descriptor of yoke launch that is closed.
+ * Finds from the environment how this process was started: by yoke launch, by hand, by another launcher (launchers.c), or alone
+ * (YOKE_LAUNCHER=none). origin.h has the order. A faulty or missing variable is an error that names it, as is a descriptor of yoke launch
+ * that is closed.
  *
  * core/group, core/job and the `yoke` command ask it, in their own thread, and connect nothing by it. Errors ask, too: a rank other than
  * 0 waits PATIENCE_MS before it prints one, as its launcher may end it first.

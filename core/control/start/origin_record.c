@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parts that all ways to an origin, the record of how a process was started, share: the user's address of rank 0, the list of missing
- * variables, and the line that tells people the origin.
+ * Parts that all ways to an origin share; an origin is the record of how a process was started. They are the user's address of rank 0
+ * (YOKE_ADDR, YOKE_PORT), the list of missing variables, and the line that tells people the origin.
  *
  * origin.c and launchers.c fill an origin with it; waiting.c and `yoke info` print it. No state; any thread.
  */

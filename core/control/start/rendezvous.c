@@ -19,6 +19,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/hash.h"
+#include "core/base/limit.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 
@@ -70,7 +71,7 @@ static yk_status bind_listener(const yk__rendezvous_place *place, int *fd, yk_er
     const int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     int e;
     if (s < 0)
-        return yk__fail(err, YK_E_IO, "a socket for the ranks of this host: %s", strerror(errno));
+        return yk__fail(err, YK_E_IO, "a socket for the ranks of this host: %s", yk__limit_reason(errno).text);
     if (!bind(s, (const struct sockaddr *)&place->at, place->bytes) && !listen(s, YK__RENDEZVOUS_PENDING)) {
         *fd = s;
         return YK_OK;

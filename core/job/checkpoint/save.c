@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Checkpoints of a job (yk_save, yk_load): parameters, moments, and the numbers that a run needs to continue bit for bit. The user's
- * program calls both on all ranks, in the step thread. Rank 0 has the folder, and owners write their slices (writers.c).
+ * program calls both on all ranks, in the step thread. Rank 0 has the folder, and owners write their slices (writers.c). The state names
+ * the launch (YOKE_RUN_ID), if it may restart.
  *
  * A folder appears under its name once it is whole. A load checks the whole state before it changes the job. emergency.c uses the parts for
  * the last whole step after a failure.

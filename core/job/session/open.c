@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Opens and closes a job (yk_open, yk_close). Opening reads the configuration, joins the ranks, chooses the device, makes the engine and
- * compares settings. Closing frees all that belongs to the job.
+ * compares settings. Closing frees all that belongs to the job. Settings that the program leaves open come from ACCELERATE_MIXED_PRECISION,
+ * ACCELERATE_GRADIENT_ACCUMULATION_STEPS, YOKE_MEMORY_LIMIT and YOKE_BUCKET_BYTES. Settings that exclude YOKE_WIRE or YOKE_WIRE_PARAMS are
+ * errors beside these variables.
  *
  * The user's program calls both on all ranks; the thread that opens is the step thread from then on. A failed opening still gives a job,
  * which holds the error; NULL if there is no memory.

@@ -4,7 +4,8 @@
  * (yk_barrier, yk_print, yk_make_dir).
  *
  * The user's program and the tools call it in the step thread; yk_launch comes before any job, while the program has one thread. It starts
- * the ranks' processes through core/launch.
+ * the ranks' processes through core/launch. Devices that the program leaves open come from YOKE_DEVICES, restarts from YOKE_MAX_RESTARTS.
+ * yk_restart_count reads YOKE_RESTART_COUNT, else torchrun's variable.
  */
 #include <stdarg.h>
 #include <stdio.h>

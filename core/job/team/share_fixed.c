@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The setting of fixed shares (--shares) and of fixed parts of slices (--shard-parts): reads it, and refuses other settings that contradict
- * it. core/balance/fixed.c has the words' meaning.
+ * The setting of fixed shares (--shares, else YOKE_SHARES) and of fixed parts of slices (--shard-parts): reads it, and refuses other
+ * settings that contradict it. core/balance/fixed.c has the words' meaning.
  *
  * open.c calls it while a job opens; data.c and sampler.c check before training, flush.c and window.c explain a failure by it, in the step
  * thread. Errors name both settings.

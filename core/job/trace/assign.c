@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * yk_assign: a state takes a value of the step once the step has run, as running statistics do. The operation only notes the pair; the
- * engine (core/run) copies the value when flush.c runs the step.
+ * yk_assign: a state takes a value of the step once the step has run, as running statistics do. The operation only notes the pair, once per
+ * state and step. The planner (core/plan/place.c) makes the step's program write the state.
  *
  * The user's program and op_norm.c call it in the step thread. In training the value must be equal on all ranks.
  */
@@ -9,7 +9,7 @@
 #include "core/job/trace/op.h"
 #include "core/job/trace/sharding.h"
 
-/* sign: of the value's recipe. In evaluation a rank may assign alone. */
+/* sign identifies the value's recipe. In evaluation a rank may assign alone. */
 static void assign_put(yk_job *job, yk__job_param *p, yk__vid v, uint64_t sign)
 {
     const yk__sharding s = yk__sharding_of(job, v);

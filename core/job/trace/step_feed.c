@@ -19,7 +19,7 @@ static bool input_type(yk_dtype t)
     return t == YK_F32 || t == YK_I32 || t == YK_U8 || t == YK_BOOL;
 }
 
-/* Identifies an input by its type, its lengths except the first, and its number among inputs with the same. */
+/* Identifies an input by its type, its lengths except the first, and its number among inputs of this type and these lengths. */
 static void input_compared(yk_job *job, uint32_t number)
 {
     yk__step *step = &job->step;
@@ -106,7 +106,7 @@ yk_t yk_constant(yk_job *job, float value)
     return yk__handle(job, leaf);
 }
 
-/* row NULL: rows first, first + 1, .., and padding behind them */
+/* Sets the rows of the micro batch; row NULL: first, first + 1, .., then padding. */
 static void set_rows(yk_job *job, int64_t own, int64_t padding, const int32_t *row, int64_t first, int64_t global)
 {
     const int64_t local = own + padding;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Adam's steps of neighbouring nodes as one launch: most parameters of a model have some thousand elements, and a launch takes longer than
- * their step. The same pass writes casts of the results (the copies in 16 bits that products read).
+ * their step. The same launch writes casts of the results (the copies in 16 bits that products read).
  *
  * nn.c calls it at the first step while a program is made, in any thread, and the lowering skips the nodes that it took.
  */
@@ -55,7 +55,7 @@ static bool step_is_plain(const yk_graph *graph, const yk_node *n)
     return true;
 }
 
-/* Both dense. */
+/* True if two dense values share no byte. */
 static bool values_disjoint(const yk_value *a, const yk_value *b)
 {
     const uint64_t a_end = a->offset + (uint64_t)kit_value_count(a) * yk_dtype_bytes(a->dtype);
@@ -123,7 +123,7 @@ static void steps_find(const kit_lowering *ctx, steps *s)
 }
 
 /* The table has the first group of each step, then each step's fields: elements, its copy or -1, its operands' distances from the first
- * step's. */
+ * step's. Distances count f32 elements. */
 static void steps_table(kit_lowering *ctx, const steps *s, int64_t block)
 {
     static const uint32_t field[FIELDS - 2] = {GRAD, VALUE, FIRST, SECOND, HYPER, TOP};
