@@ -18,7 +18,7 @@ if [ "$SANITIZER" = none ] && [ -z "${YOKE_TEST_LONG-}" ]; then
     run_cts "blas" "$WORK/yoke_blas.so" --group abi,buffer,rebind,leak
 else
     # shellcheck disable=SC2086
-    run_cts "cc" "$WORK/yoke_cc.so" $QUICK --group abi,composite,random --count 8 --timeout 300 \
+    run_cts "cc" "$WORK/yoke_cc.so" $QUICK --group abi,composite,random ${FEW:---count 8} --timeout 300 \
         --unsupported "$WORK/narrow"
     # shellcheck disable=SC2086
     run_cts "blas" "$WORK/yoke_blas.so" $QUICK $FEW

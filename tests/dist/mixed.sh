@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # A CPU rank and an OpenCL rank together train as one CPU does with the same global batch: the loss of each of 50 steps in
-# fp32, with dropout and batch norm; bit-identical parameters (the trainer fails otherwise); no rank excluded.
+# fp32 (of 10 or 15 with a ResNet that has ReLU), with dropout and batch norm; bit-identical parameters (the trainer fails
+# otherwise); no rank excluded.
 . "$YOKE_SOURCE/tests/golden/lib.sh"
 need_data fashion-mnist cifar10-part banking77
 need_opencl

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # The same devices with the same shares give the same bits: repeat.c trains an MLP, ResNet-20, GPT-2 and BERT over shm, sock, local and
-# ofi, on one host and on two, with islands and without, started by yoke launch, by hand, by mpirun, by mpiexec and by the variables of
-# torchrun and srun. Losses, norms and parameters are compared, in all their digits. Two hosts are YOKE_HOST_ID's.
+# ofi, on one host and on two, with islands and without, started by yoke launch and by hand. mpirun, mpiexec and the variables of torchrun
+# and srun start the MLP alone, and ResNet-20 and GPT-2 train beside an OpenCL device; ./check --long has each model in each way.
+# Losses, norms and parameters are compared, in all their digits. Two hosts are YOKE_HOST_ID's.
 . "$YOKE_SOURCE/tests/golden/lib.sh"
 need_cores 2
 unset YOKE_SHARES YOKE_REPRODUCIBILITY YOKE_TRANSPORT

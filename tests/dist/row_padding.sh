@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Short batches with padding, on devices with a quantum of 16 rows: losses, norms, metrics and predictions of 1 to 15 rows equal those of
-# devices without one (decision 0006), and no batch has a program of its own. A model whose rows depend on each other has no padding.
+# Short batches with padding, on devices with a quantum of 16 rows: losses, norms, metrics and predictions of 1, 7, 8 and 15 rows equal
+# those of devices without one (decision 0006; ./check --long tries 1 to 15), and no batch has a program of its
+# own. A model whose rows depend on each other has no padding.
 . "$YOKE_SOURCE/tests/cli/lib.sh"
 export YOKE_PLUGINS="cpu,$YOKE_BUILD/tests/dist/.libs/yoke_slow.so" YOKE_SLOW_OWN=1 YOKE_SLOW_FACTORS="1;1" YOKE_PROBE=off
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Layers and training curves on an OpenCL device, curves on a CPU rank and an OpenCL rank together.
+# Layers on an OpenCL device, training curves on a CPU rank and an OpenCL rank together; ./check --long has curves on the device alone, too.
 . "$YOKE_SOURCE/tests/golden/lib.sh"
 need_data golden
 need_opencl

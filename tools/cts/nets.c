@@ -276,8 +276,9 @@ static void random_graph(cts *c, uint32_t number)
 
 void cts_group_random(cts *c)
 {
+    /* --quick runs every tenth: without each eleventh number these are 0, 11, 22 and so on, so that random_make's kinds are among them */
     for (uint32_t i = 0; i < c->count; i++)
-        if (cts_begin(c, "graph.%u%s", i, i % 2 ? ".shared" : ""))
+        if ((!c->quick || i % 11 != 10) && cts_begin(c, "graph.%u%s", i, i % 2 ? ".shared" : ""))
             random_graph(c, i);
 }
 
