@@ -58,6 +58,8 @@ static void net_make(net *m, const char *mode)
     m->weight = yk_param(m->job, "weight", 2, (int64_t[]){CLASSES, WIDTH}, normal);
     m->table = yk_param(m->job, "table", 1, &table, normal);
     m->frozen = yk_param(m->job, "frozen", 1, &frozen, normal);
+    if (strstr(mode, "unlike") && yk_rank(m->job) == 1)
+        yk_state(m->job, "extra", YK_F32, 1, &one, 0);
     m->mean = yk_state(m->job, "mean", YK_F32, 1, &one, 0.5f);
     m->count = yk_state(m->job, "count", YK_I32, 0, NULL, 7);
     yk_freeze(m->frozen, true);
@@ -120,6 +122,10 @@ static int rank_main(const char *mode, const char *folder)
     if (strstr(mode, "alone")) { /* one rank goes on from what several have written, and writes it again */
         yk_load(m.job, path);
         snprintf(path, sizeof path, "%s/alone", folder);
+        yk_save(m.job, path);
+        return yk_close(m.job);
+    }
+    if (strstr(mode, "first")) { /* before the ranks have compared a step */
         yk_save(m.job, path);
         return yk_close(m.job);
     }
@@ -251,6 +257,30 @@ START_TEST(owners_write_the_bytes_of_one_writer)
 }
 END_TEST
 
+/* The words of the error; and nothing is left of the save. */
+static void expect_refused(const char *mode, const char *words)
+{
+    char said[SAID], command[300];
+    ck_assert_msg(ranks_run(DEVICES, mode, said, sizeof said) != 0 && strstr(said, words), "%s: %s", mode, said);
+    snprintf(command, sizeof command, "! ls -d %s/together* 2>/dev/null", ranks_folder);
+    ck_assert_msg(system(command) == 0, "%s leaves files", mode);
+}
+
+START_TEST(unlike_tensors_and_the_emergency_folder_are_refused)
+{
+    char folder[200];
+    ranks_folder_make();
+    setenv("YOKE_TRANSPORT", "local", 1);
+    expect_refused("first-unlike", "expected the same tensors on all ranks, got others on rank 1 than on rank 0");
+    unsetenv("YOKE_TRANSPORT");
+    snprintf(folder, sizeof folder, "%s/together", ranks_folder);
+    setenv("YOKE_EMERGENCY_CHECKPOINT", folder, 1);
+    expect_refused("first", "expected another folder than YOKE_EMERGENCY_CHECKPOINT's");
+    unsetenv("YOKE_EMERGENCY_CHECKPOINT");
+    ranks_folder_remove();
+}
+END_TEST
+
 START_TEST(a_save_takes_memory_for_a_piece)
 {
     char said[SAID];
@@ -274,6 +304,7 @@ int main(int argc, char **argv)
         return rank_main(argv[1], argv[2]);
     TCase *t = tcase_create("written");
     tcase_add_loop_test(t, owners_write_the_bytes_of_one_writer, 0, sizeof cases / sizeof *cases);
+    tcase_add_test(t, unlike_tensors_and_the_emergency_folder_are_refused);
     tcase_add_test(t, a_save_takes_memory_for_a_piece);
     tcase_set_timeout(t, RANKS_TIMEOUT);
     return suite_run("written", t);

@@ -55,6 +55,13 @@ static yk_status try_place(const char *dir, yk_error *err)
     return YK_OK;
 }
 
+bool yk__emergency_is(const yk_job *job, const char *dir)
+{
+    const char *own = job->emergency.dir;
+    struct stat a, b;
+    return own && (!strcmp(dir, own) || (!stat(dir, &a) && !stat(own, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino));
+}
+
 yk_status yk__emergency_open(yk_job *job, yk_error *err)
 {
     const char *dir = yk__option_text(YK__OPTION_EMERGENCY_CHECKPOINT);

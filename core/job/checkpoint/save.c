@@ -17,6 +17,7 @@
 #include "core/base/option.h"
 #include "core/io/checkpoint.h"
 #include "core/job/checkpoint/data_state.h"
+#include "core/job/checkpoint/emergency.h"
 #include "core/job/checkpoint/job_hash.h"
 #include "core/job/checkpoint/registered.h"
 #include "core/job/checkpoint/resume.h"
@@ -340,6 +341,11 @@ void yk_save(yk_job *job, const char *dir)
     yk__checkpoint *c = NULL;
     if (!yk_ok(job) || !yk__job_given(job, "yk_save", "dir", dir))
         return;
+    if (yk__emergency_is(job, dir)) {
+        yk__job_failf(job, YK_E_ARG, "yk_save: %s: expected another folder than YOKE_EMERGENCY_CHECKPOINT's: give the variable another "
+                      "one, as a rank that is lost in a save leaves its files here", dir);
+        return;
+    }
     if (job->opt && job->opt->micro) {
         yk__job_failf(job, YK_E_ARG, "yk_save: %u micro batches of an accumulation window are done and their gradients are not "
                                      "saved; save after the step that ends it (yk_stepped)",
