@@ -10,6 +10,8 @@ run_cts "cpu" "$PLUGIN" $LESS ${YOKE_TEST_LONG:+--long}
 [ "$SANITIZER" != none ] || for isa in portable avx2; do
     # shellcheck disable=SC2086
     YOKE_CPU_ISA=$isa run_cts "long sums by $isa" "$PLUGIN" --group long --only "long/*f32*" $QUICK
+    # each form of a sum, of which --quick has two
+    [ -n "${YOKE_TEST_LONG-}" ] || YOKE_CPU_ISA=$isa run_cts "each long sum by $isa" "$PLUGIN" --group long --only "long/sum.f32*"
 done
 YOKE_LAYERS=validate run_cts "cpu under the validating layer" "$PLUGIN" --group buffer,queue,guard,rebind,gradients
 finish

@@ -88,7 +88,7 @@ YOKE_VULKAN_STAGING=1 "$CTS" --plugin "$PLUGIN" --only buffer/wrap >"$WORK/out" 
 grep -q 'it does not wrap host memory' "$WORK/out"
 result $? "and none where it does not"
 
-# random graphs: the first of those that the processor's plugin runs 60 of
+# random graphs: three of the 60 that the processor's plugin runs
 if [ "$SANITIZER" = none ]; then
     # shellcheck disable=SC2086
     run_cts "vulkan" "$PLUGIN" --timeout 300 $QUICK $FEW $ALL $XFAIL
@@ -106,9 +106,9 @@ if [ "$SANITIZER" = none ]; then # other kernels, which no sanitizer sees
         # shellcheck disable=SC2086
         YOKE_VULKAN_STAGING=1 run_cts "vulkan as a small phone" "$PLUGIN" --timeout 300 $XFAIL
     else
-        # in 16 bits rusticl, PoCL and the fake card run these kernels, and the run above their translation
+        # in 16 bits rusticl has these kernels in bf16, the fake card in each type, and the run above their translation
         YOKE_VULKAN_STAGING=1 run_cts "vulkan as a small phone" "$PLUGIN" --timeout 300 --unsupported "$WORK/narrow" \
-            --group composite,random --count 6 --quick
+            --group composite,random --count 20 --quick
     fi
     unset YOKE_VULKAN_SHAPE YOKE_VULKAN_LIMITS
     for width in 128 512; do # optimized, as users' drivers do

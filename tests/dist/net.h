@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small network for tests of the engine over ranks: two products, a sum over all ranks' rows between them. */
+/* A small network for tests of the engine over ranks: two products, a sum over all ranks' rows between them. MID is no multiple of 4. */
 #ifndef YOKE_TESTS_DIST_NET_H
 #define YOKE_TESTS_DIST_NET_H
 
 #include "core/run/run.h"
 
-enum { ROWS = 7, IN = 40, MID = 60, OUT = 3, N_PARAM = 3 };
+enum { ROWS = 7, IN = 40, MID = 62, OUT = 3, N_PARAM = 3 };
 extern const uint64_t size[N_PARAM];
 
 typedef struct rig {

@@ -123,7 +123,7 @@ static double loss_here(yk_job *job, const net *m)
 /* Unequal slices where rows are; others after a checkpoint where all devices have the bits of a processor. */
 static const char *parts_of(const char *mode)
 {
-    const bool moved = strstr(mode, "resumed") && !strstr(mode, "fp32-uneven-pulled");
+    const bool moved = strstr(mode, "resumed") && !strstr(mode, "fp32-uneven-empty-pulled");
     return !strstr(mode, "uneven") ? NULL : moved ? "1:1:4" : "2:1:3";
 }
 
@@ -216,7 +216,7 @@ static void own_memory(void)
 
 static const char *const transports[] = {"shm", "local"};
 static const char *const cases[] = {"fp32", "bf16", "fp16", "fp32-uneven", "fp32-empty"};
-static const char *const offloading[] = {"fp16-uneven-offload", "bf16-offload", "fp16-empty-offload", "bf16-uneven-offload"};
+static const char *const offloading[] = {"fp16-uneven-offload", "bf16-offload", "fp16-empty-offload", "bf16-uneven-empty-offload"};
 
 /* What sanitizers see of a case is not in its bits; each transport and each case runs there. */
 static bool case_is_plain(int at)
@@ -256,10 +256,10 @@ static void use_fake(const char *variable, const char *library)
 
 START_TEST(parameters_in_slices_change_no_bit)
 {
-    static const char *const names[] = {"fp16", "fp32-uneven", "fp32-empty", "bf16", "fp32"}; /* the last two in ./check --long: */
+    static const char *const names[] = {"fp16", "fp32-uneven-empty", "fp32-empty", "bf16", "fp32"}; /* the last two in ./check --long: */
     const char *name = names[_i], *transport = transports[_i % 2];
     char whole[64], pulled[64], resumed[64];
-    if (_i >= (TEST_UNDER_ASAN ? 2 : 3) && !getenv("YOKE_TEST_LONG")) /* fp16 has the copies of bf16, fp32-uneven the numbers of fp32 */
+    if (_i >= (TEST_UNDER_ASAN ? 2 : 3) && !getenv("YOKE_TEST_LONG")) /* fp16 has the copies of bf16, the next the numbers of fp32 */
         return;
     use_fake("YOKE_CUDA_DRIVER", "fake_cuda.so");
     use_fake("YOKE_CUDA_NVRTC", "fake_nvrtc.so");
@@ -316,7 +316,7 @@ START_TEST(the_host_updates_with_the_same_bits)
     ck_assert_uint_gt(a.state, b.state + 4 * WORDS * IN / RANKS);
     ck_assert(a.host == 0 && b.host > 0);
     if (_i == 3) { /* frozen parameters on the host, too: one bucket */
-        const numbers d = train_on(OFFLOADING, transports[_i % 2], "bf16-uneven-offload-pulled-everything");
+        const numbers d = train_on(OFFLOADING, transports[_i % 2], "bf16-uneven-empty-offload-pulled-everything");
         expect_same(&a, &d, "all parameters on the host");
         ck_assert_uint_eq(d.host, b.host + FROZEN_BYTES);
     }
