@@ -12,19 +12,25 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* The instruction: SSE 4.2 where the processor has it, ARMv8's where the compiler may use it. */
+/* The instruction: SSE 4.2 or ARMv8's, where the processor has it. */
 #if defined __x86_64__
 #include <nmmintrin.h>
 #define TARGET __attribute__((target("sse4.2")))
 #define CRC_WORD(crc, word) ((uint32_t)_mm_crc32_u64(crc, word))
 #define CRC_BYTE(crc, byte) _mm_crc32_u8(crc, byte)
 #define HAS_INSTRUCTION __builtin_cpu_supports("sse4.2")
-#elif defined __ARM_FEATURE_CRC32
+#elif defined __ARM_FEATURE_CRC32 || (defined __aarch64__ && defined __linux__ && !defined __clang__)
 #include <arm_acle.h>
-#define TARGET
 #define CRC_WORD(crc, word) __crc32cd(crc, word)
 #define CRC_BYTE(crc, byte) __crc32cb(crc, byte)
+#ifdef __ARM_FEATURE_CRC32
+#define TARGET
 #define HAS_INSTRUCTION true
+#else
+#include <sys/auxv.h>
+#define TARGET __attribute__((target("+crc")))
+#define HAS_INSTRUCTION (getauxval(AT_HWCAP) & HWCAP_CRC32)
+#endif
 #endif
 
 enum { LANES = 3 }; /* the instruction takes three cycles, and one begins in each cycle */
