@@ -464,7 +464,7 @@ static int rank_cancelled(void *argument)
     if (cancels && !given->steps)
         ended = seconds_now();
     yk_constant(job, 1); /* learns of it */
-    const bool is_named = yk_error_status(job) == YK_E_CANCELLED && strstr(yk_error_text(job), "rank 1") &&
+    const bool is_named = yk_error_status(job) == YK_E_CANCELLED && (cancels || strstr(yk_error_text(job), "rank 1")) &&
                           strstr(yk_error_text(job), "cancelled by yk_cancel");
     FILE *note = fopen(given->note, "a");
     fprintf(note, "%u %d %.6f %.6f %s\n", yk_rank(job), is_named, late.at.seconds, ended, yk_error_text(job));
