@@ -34,14 +34,14 @@ static bool folder_open(yk__writers *w)
     return w->dir >= 0;
 }
 
-/* The mark is a file with random bytes that rank 0 puts into its folder. Other hosts see it once it is closed, and it need not last. */
+/* The mark is a file with random bytes that rank 0 puts into its folder. A disk that hangs is found here, while the other ranks watch. */
 static yk_status mark_write(yk__writers *w, char mark[MARK_BYTES], yk_error *err)
 {
     YK__ACT_HERE(YK__ACT_FILE);
     if (getrandom(mark, MARK_BYTES, 0) != MARK_BYTES)
         return yk__fail(err, YK_E_IO, "a checkpoint's mark: getrandom: %s", strerror(errno));
     const int fd = folder_open(w) ? openat(w->dir, YK__CHECKPOINT_MARK, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666) : -1;
-    bool good = fd >= 0 && write(fd, mark, MARK_BYTES) == MARK_BYTES;
+    bool good = fd >= 0 && write(fd, mark, MARK_BYTES) == MARK_BYTES && !yk__folder_sync_file(fd);
     const int error = errno;
     good = (fd < 0 || !close(fd)) && good;
     return good ? YK_OK : yk__fail(err, YK_E_IO, "%s/" YK__CHECKPOINT_MARK ": cannot be written: %s", w->folder, strerror(error));
