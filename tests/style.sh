@@ -13,7 +13,7 @@ else
 fi
 tree=$(mktemp -d) || exit 1
 trap 'rm -rf "$tree"' EXIT
-cd "$tree" && mkdir -p examples transport/local bench tests/support core/io plugins/kit include/yoke || exit 1
+cd "$tree" && mkdir -p examples transport/local bench tests/support core/io core/job/team backends/cpu plugins/kit include/yoke || exit 1
 spdx='/* SPDX-License-Identifier: Apache-2.0 */\n'
 {
     printf "$spdx"'#include "core/run/run.h"\n/* left out, device word: a comment may say so */\n'
@@ -35,17 +35,25 @@ printf '#include "core/run/run.h"\n#include "core/base/mem.h"\nint f(void)\n{\n 
 printf "$spdx"'#include "tests/unit/x.h"\n#include "tests/support/kit.h"\n' >bench/bad.c
 printf "$spdx"'#include "bench/x.h"\n' >tests/support/bad.h
 printf "$spdx"'#include "core/job/job.h"\nint k; /* TO%s */\n' DO >core/io/bad.c
+printf "$spdx"'/* Rooms. */\n#include "core/job/session/open.h"\n#include "core/job/job.h"\n#include "transport/local/local.h"\n' \
+    >core/job/team/bad_room.c
+printf "$spdx"'/* Rooms. */\n#include "core/job/team/share.h"\n' >core/job/bad_folder.c
+printf "$spdx"'/* Devices. */\n#include "backends/cuda/cuda.h"\n#include "backends/cpu/cpu.h"\n' >backends/cpu/bad_other.c
 printf "$spdx"'#include <CL/cl.h>\n' >plugins/kit/bad.c
 printf "$spdx"'/* What it opens; where else. */\nint k; /* [safe] Of the job, (whether open). */\n/* A file and whatever it holds. */\n' \
     >include/yoke/bad.h
 printf '[a](bad.c), [b](http://x.org/y), [c](#here), [d](gone.md#part)\n' >bench/bad.md
 cat >wanted <<'L'
+backends/cpu/bad_other.c:3: a plugin may not include another one's backends/cuda/cuda.h
 bench/bad.c:2: benches may include tests/support, not tests/unit/x.h
 bench/bad.c:2: no purpose: a comment that says what the file is for, and why this way
 bench/bad.md:1: the link leads nowhere: gone.md
 core/io/bad.c:2: core/io may only include layers below it, not core/job/job.h
 core/io/bad.c:2: no purpose: a comment that says what the file is for, and why this way
 core/io/bad.c:3: a mark of unfinished work
+core/job/bad_folder.c:3: a room of core/job may only include rooms before it, not core/job/team/share.h
+core/job/team/bad_room.c:3: a room of core/job may only include rooms before it, not core/job/session/open.h
+core/job/team/bad_room.c:5: core may not include transport/local/local.h
 examples/bad.c:11: the case pools should say the behaviour it pins, in two words at least
 examples/bad.c:15: function of 61 lines, at most 60
 examples/bad.c:2: examples may include only yoke/yoke.h, not core/run/run.h
