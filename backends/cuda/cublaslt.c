@@ -35,7 +35,7 @@ static bool library_open(void)
     }
     if (!cuda_library_open("CUBLASLT", names + CUDA_NAMES_BEFORE_13, symbols, &blas, &missing) && !missing) {
         cuda_host->log(1, CUDA_WHO, "no cuBLASLt (%s): products are computed by the plugin's own kernels, which are slower; "
-                       "YOKE_CUDA_CUBLASLT names it, or is 0", dlerror());
+                       "set YOKE_CUDA_CUBLASLT to its file, or to 0 to use none", dlerror());
         return false;
     }
     if (missing) {

@@ -2,7 +2,8 @@
 /*
  * Gives the kit the compiled code of a unit, a set of kernels that are compiled together (plugins/kit/units.h). An image that was compiled
  * with the plugin (fatbin.h) is used if the driver accepts it. Otherwise NVRTC compiles the unit, and the kit keeps the image for other
- * processes. The kit first gives module_load a kept image from its cache folder (units.c), and calls module_build without one.
+ * processes. The kit calls module_build if its table and its cache folder (units.c) lack the unit, or if module_load refuses
+ * the image.
  *
  * kit_units_get (plugins/kit/units.c) calls module_load and module_build under its lock, while cuda_program.c makes a program: any thread,
  * before a step runs. kit_units_release calls module_release when the device closes, without the lock. The caller of the kit has made the
@@ -46,7 +47,7 @@ static yk_status image_refused(CUresult rc)
     char what[160];
     cuda_compiler_version(version);
     snprintf(what, sizeof what, "loading compiled kernels (NVRTC %d.%d, driver %d.%d%s)", version[0], version[1], driver / 1000,
-             driver % 1000 / 10, version[0] > driver / 1000 ? ": name one of the driver's major version by YOKE_CUDA_NVRTC" : "");
+             driver % 1000 / 10, version[0] > driver / 1000 ? ": set YOKE_CUDA_NVRTC to an NVRTC of the driver's major version" : "");
     return cuda_error(rc, what);
 }
 

@@ -68,7 +68,7 @@ bool yk__log_give(const char *line)
     return write_line;
 }
 
-/* line has room for a newline. A pager, a stopped terminal or the program's function may hold it as long as they like. */
+/* line has room for a newline. A pager, a stopped terminal or the writer may block this thread, which is not stuck then. */
 static void line_put(char *line)
 {
     YK__ACT_HERE(YK__ACT_OUTSIDE);

@@ -3,9 +3,9 @@
  * Appends a node to a graph: copies operands whose strides the op rejects, infers output shapes, and updates the graph's running hash,
  * which names a trace in core/run/cache.c. It works in the caller's thread.
  *
- * The trace (core/job/trace, core/plan/trace.c), the bodies (body*.c), build.c and core/grad call yk__apply, which infers. Passes,
- * core/device, core/run/values and yoke-cts know the outputs and call yk__node_new; fusion calls yk__body_new. After a graph's first
- * error yk__apply appends nothing and returns 0.
+ * The trace (core/job/trace, core/plan/trace.c), the bodies (body*.c), build.c, core/grad, core/device/probe.c, update_programs.c of
+ * core/run and yoke-cts call yk__apply, which infers. Passes, view.c, core/device/simple.c, core/run/values and a few tests of yoke-cts
+ * know the outputs and call yk__node_new; fusion calls yk__body_new. After a graph's first error yk__apply appends nothing and returns 0.
  */
 #include "core/graph/graph_internal.h"
 
@@ -119,7 +119,8 @@ uint32_t yk__apply(yk__graph *g, yk_op op, uint32_t n_in, const yk__vid *in, uin
     if (g->error.status)
         return 0;
     if (!info || n_in > YK_MAX_OPERANDS) {
-        yk__graph_fail(g, YK_E_ARG, "operation number %d with %u operands: there is no such", (int)op, n_in);
+        yk__graph_fail(g, YK_E_ARG, "operation number %d with %u operands: expected a number of plugin.h, and at most %d operands", (int)op,
+                       n_in, YK_MAX_OPERANDS);
         return 0;
     }
     for (uint32_t i = 0; i < n_in; i++) {

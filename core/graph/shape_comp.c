@@ -13,7 +13,7 @@
 
 /* ---- Convolution: attr sh sw ph pw dh dw groups ---- */
 
-/* Shapes of x, w and y of one convolution: two are operands, the third is compared or made. */
+/* Writes the shape y of x convolved with w; conv_grad compares y with operand 0. */
 static bool conv_out(yk__shape *s, const int64_t x[4], const int64_t w[4], int64_t y[4])
 {
     const int64_t *a = s->attr, groups = a[6];
@@ -162,7 +162,8 @@ bool yk__infer_all_reduce(yk__shape *s)
 {
     const yk_value *x = s->x[0];
     if (s->attr[0] != YK_REDUCE_SUM && s->attr[0] != YK_REDUCE_MAX && (s->attr[0] != YK_REDUCE_MOMENTS || x->dims != 2 || x->dim[0] != 3))
-        return yk__shape_bad(s, "needs how: 0 the sum, 1 the moments of [3, C], or 2 the largest");
+        return yk__shape_bad(s, "attribute how is %lld: expected 0 (sum), 1 (moments, of [3, C] alone) or 2 (maximum)",
+                             (long long)s->attr[0]);
     yk__shape_out(s, 0, x->dtype, x->dims, x->dim);
     return true;
 }
@@ -229,7 +230,8 @@ static bool attention_operands(yk__shape *s, uint32_t first)
     const uint32_t need = at + !!(flags & YK_ATT_KEEP) + !!(flags & YK_ATT_BIAS) + 2 * !!(flags & YK_ATT_DROP);
     const double p = yk_attr_f64(s->attr[2]);
     if (flags < 0 || flags > 15 || s->n_in != need)
-        return yk__shape_bad(s, "flags %lld need %u operands", (long long)flags, need);
+        return yk__shape_bad(s, "flags %lld, %u operands: expected flags of 0..15, and %u operands with these", (long long)flags, s->n_in,
+                             need);
     if (q->dims != 4 || k->dims != 4 || k->dim[0] != q->dim[0] || k->dim[1] < 1 || q->dim[1] % k->dim[1] ||
         k->dim[3] != q->dim[3] || k->dtype != q->dtype || !yk__dtype_is_float(q->dtype) || q->dim[3] < 1)
         return yk__shape_bad(s,

@@ -59,7 +59,7 @@ void yk__graph_clear(yk__graph *g)
     graph_start(g);
 }
 
-/* A copy of n elements of `size` bytes; NULL if memory is out, never for n = 0. */
+/* Copies n elements of `size` bytes; NULL if memory is out. An empty array gets memory of its own, as NULL means failure. */
 static void *array_copy(const void *p, size_t n, size_t size, size_t *cap)
 {
     void *q = yk__malloc(n * size);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A group holds this process's control plane and collectives. core/job calls its operations in the step thread; yk__group_abort alone may
- * come from any thread (yk_cancel). core/run begins its large requests itself, on yk__group_coll, and so does core/job/session/host_coll.c.
- * core/run calls yk__group_all_gather and yk__group_set_members too.
+ * A group holds this process's control plane and collectives. core/job calls its operations in the step thread. yk_cancel calls
+ * yk__group_abort in any thread, and exit() runs yk__group_exits and yk__group_leave_at_exit in the exiting thread. core/run begins its
+ * large requests itself, on yk__group_coll, and so does core/job/session/host_coll.c. core/run calls yk__group_all_gather and
+ * yk__group_set_members too.
  *
  * yk_open makes a group. A launched process joins one group at its first job, and leaves it at its exit; later jobs share it
  * (core/job/team/job_join.c). Any other process has a group of one for each job until yk_close. Ranks join within YOKE_JOIN_MS; a rank that

@@ -11,7 +11,8 @@
  *   by members  broadcast_members: does nothing on an excluded rank.
  * So the same program runs on every rank, and calls the first two kinds in the same order everywhere.
  *
- * Thread rule: one thread per group (the step thread). yk__group_abort alone may come from any thread: yk_cancel.
+ * Thread rule: one thread per group (the step thread). Any thread may call yk__group_abort (yk_cancel), and the exiting thread calls
+ * yk__group_exits and yk__group_leave_at_exit.
  */
 #ifndef YOKE_CORE_GROUP_GROUP_H
 #define YOKE_CORE_GROUP_GROUP_H

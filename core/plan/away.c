@@ -3,7 +3,8 @@
  * The planner's pass for `--offload activations=host`: large values that forward leaves for backward lie on the host meanwhile. passes.c
  * runs it once a plan, in the step thread. Readers in backward get a second value, of another place in the arena, so memory.c sees two
  * short lives. segment.c cuts the plan behind the last forward node that touches a value, and at the place of its return. A value returns
- * at the first reader of the value that returns before it.
+ * one reader early: at the first reader of the values listed before it, even if these stay. memory.c and segment.c call
+ * yk__plan_away_lives, and memory.c also calls yk__forward_end.
  *
  * A value whose way there and back is short stays. With recomputation the blocks' inputs are left, and go (docs/decisions/0097).
  */

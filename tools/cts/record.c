@@ -2,6 +2,7 @@
 /*
  * The verdict that yoke-cts --report writes: the parent process counts results by group, operation and type as they come (report.c), and
  * writes one file at the end (main.c). A child process describes the device to it (cts_describe). docs/devices.md shows such verdicts.
+ * A report holds only facts that are the same in each run on a device, and cts_record_write writes it whole or not at all.
  */
 #include "config.h"
 
@@ -149,7 +150,7 @@ static void about_say(cts *c, const char *key, const char *text)
     fprintf(c->out, "A%s\t%.100s\n", key, text);
 }
 
-/* A plugin puts what it measured into parentheses (docs/opencl.md): that part is another one in each run. */
+/* A plugin writes its own measurements in parentheses (docs/opencl.md); the report leaves them out, as they differ between runs. */
 static void architecture_say(cts *c, const char *isa)
 {
     char text[80];
@@ -172,7 +173,7 @@ static void device_say(cts *c, const yk__plugin *p)
         snprintf(bits, sizeof bits, "%u", yk__product_bits(&caps));
         about_say(c, "product_bits", bits);
     }
-    if (!(caps.flags & (YK_CAP_CPU | YK_CAP_CORES))) /* the host's cores have the instructions that the host has */
+    if (!(caps.flags & (YK_CAP_CPU | YK_CAP_CORES))) /* a CPU's instruction set belongs to its host, and the report names no host */
         architecture_say(c, caps.isa);
 }
 

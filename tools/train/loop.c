@@ -268,6 +268,7 @@ void train_begin(train_run *r)
     r->steps = steps_before(r, epoch, next);
     r->evaluated = r->saved = UINT64_MAX;
     r->first = r->bar.first = r->steps;
+    r->bar.begin = train_seconds(); /* the time before is no step's */
 }
 
 void train_loop(train_run *r)

@@ -377,7 +377,7 @@ START_TEST(code_that_the_driver_refuses_names_both_versions)
 {
     plugin_host_cache = NULL;
     image_refused_says(129, "(NVRTC 12.9, driver 12.9): CUDA_ERROR_INVALID_IMAGE");
-    image_refused_says(130, "(NVRTC 13.0, driver 12.9: name one of the driver's major version by YOKE_CUDA_NVRTC)");
+    image_refused_says(130, "(NVRTC 13.0, driver 12.9: set YOKE_CUDA_NVRTC to an NVRTC of the driver's major version)");
 }
 END_TEST
 
