@@ -105,31 +105,37 @@ group_up() { # NUMBER BYTES
         ls "$at" | grep -qxE 'memory.(limit_in_bytes|max)'
 }
 groups_down() { for i in 0 1 2; do rmdir "$(group_path $i)"; done 2>/dev/null; }
-groups_up() {
-    group_up 0 245000000 && group_up 1 165000000 && group_up 2 140000000 && sh -c 'echo $$ >"$0/cgroup.procs"' "$(group_path 0)"
+groups_up() { # BYTES BYTES BYTES
+    group_up 0 "$1" && group_up 1 "$2" && group_up 2 "$3" && sh -c 'echo $$ >"$0/cgroup.procs"' "$(group_path 0)"
 }
-three_groups() { # 20.9 million parameters: 251 MB with their moments
-    deep="--model gpt2 --model-config n_layer=30,n_embd=240,n_head=4,vocab_size=256,n_positions=16,seq_len=16 --global-batch 3"
-    deep="$deep --data text:$out/text,tokenizer=bytes,seq-len=16 --max-steps 4 --eval-strategy no --max-grad-norm 0.5 --shares equal"
+# Trains GPT-2 of one byte a token in three groups; the result has the bits of a job without limits with the same parts.
+three_groups() { # NAME DEVICES LIMITS STEPS BYTES CONFIG: parameters and moments take more than BYTES
+    deep="--model gpt2 --model-config $6,vocab_size=256,n_positions=16,seq_len=16 --global-batch 3"
+    deep="$deep --data text:$out/text,tokenizer=bytes,seq-len=16 --max-steps $4 --eval-strategy no --max-grad-norm 0.5 --shares equal"
     deep="$deep --overwrite-output-dir"
     seq 10000 | tr -d '\n' >"$out/text"
     rank=0 pids=
     for host in $a $b $c; do
         # shellcheck disable=SC2016,SC2086
         sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$(group_path $rank)" ip netns exec "$host" env YOKE_RANK=$rank YOKE_SIZE=3 \
-            YOKE_ADDR=10.178.0.1 YOKE_PORT=17720 YOKE_SECRET_FILE="$out/secret" YOKE_DEVICES="cpu:0! cpu:0! cpu:0!" \
-            YOKE_BUCKET_BYTES=2000000 YOKE_MEMORY_LIMIT=180M,130M,90M timeout -k 1 250 "$yoke" train $deep --shard params \
-            --shard-parts speed --output-dir "$out/groups" >"$out/host$rank.log" 2>"$out/host$rank.err" </dev/null &
+            YOKE_ADDR=10.178.0.1 YOKE_PORT=17720 YOKE_SECRET_FILE="$out/secret" YOKE_DEVICES="$2" \
+            YOKE_BUCKET_BYTES=2000000 YOKE_MEMORY_LIMIT="$3" timeout -k 1 $((250 * $4 / 4)) "$yoke" train $deep --shard params \
+            --shard-parts speed --output-dir "$out/$1" >"$out/host$rank.log" 2>"$out/host$rank.err" </dev/null &
         pids="$pids $!"
         rank=$((rank + 1))
     done
     failed=0
     for pid in $pids; do wait "$pid" || failed=1; done
     [ $failed = 0 ] && [ -n "$(parts host0)" ] || { cat "$out"/host?.err; return 1; }
-    [ $((3 * $(wc -c <"$out/groups/model.safetensors"))) -gt 245000000 ] || return 1
+    [ $((3 * $(wc -c <"$out/$1/model.safetensors"))) -gt "$5" ] || return 1
     # shellcheck disable=SC2086
-    YOKE_BUCKET_BYTES=2000000 "$yoke" train $deep --devices "cpu:0! cpu:0! cpu:0!" --shard state --shard-parts "$(parts host0)" \
-        --output-dir "$out/whole" >"$out/whole.log" 2>&1 && same whole groups || { cat "$out/whole.log"; return 1; }
+    YOKE_BUCKET_BYTES=2000000 "$yoke" train $deep --devices "$2" --shard state --shard-parts "$(parts host0)" \
+        --output-dir "$out/whole" >"$out/whole.log" 2>&1 && same whole "$1" || { cat "$out/whole.log"; return 1; }
+}
+processors() { three_groups groups "cpu:0! cpu:0! cpu:0!" 180M,130M,90M 4 245000000 n_layer=30,n_embd=240,n_head=4; }
+unlike_devices() { # 103 million parameters: 1.24 GB with their moments
+    YOKE_PLUGINS=cpu,opencl,vulkan three_groups large "opencl:0! vulkan:0! cpu:0!" 900M,600M,400M 20 1200000000 \
+        n_layer=21,n_embd=640,n_head=4
 }
 unset YOKE_TRANSPORT
 if [ $messages != sock ] || ! command -v ip >/dev/null; then
@@ -139,10 +145,17 @@ elif trap 'down; groups_down; rm -rf "$out"' EXIT && hosts_up 2>/dev/null; then
     ok "three hosts" three_hosts
     if instrumented; then
         skip "three groups of memory" "instrumented: the sanitizer's own memory passes the limits"
-    elif groups_up 2>/dev/null; then
-        ok "three groups of memory" three_groups
+    elif groups_up 245000000 165000000 140000000 2>/dev/null; then
+        ok "three groups of memory" processors
     else
         skip "three groups of memory" "no group of memory (cgroup) can be made here"
+    fi
+    if [ -z "${YOKE_TEST_LONG-}" ]; then
+        skip "OpenCL, Vulkan and a processor in groups of 1.2, 0.8 and 0.5 GB" "only with --long"
+    else
+        groups_down
+        groups_up 1200000000 800000000 500000000 &&
+            ok "OpenCL, Vulkan and a processor in groups of 1.2, 0.8 and 0.5 GB" unlike_devices
     fi
 else
     skip "three hosts" "network namespaces are forbidden here"
