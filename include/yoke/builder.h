@@ -45,8 +45,8 @@ YK_API void yk_settings_free(yk_settings *s);
 typedef struct yk_tokenizer yk_tokenizer;
 /* [waits] Opens the tokenizer's files of a folder, as yk_data_open does, or "bytes". Belongs to the job; NULL after an error. */
 YK_API yk_tokenizer *yk_tokenizer_open(yk_job *job, const char *dir);
-/* Writes the ids of a text (UTF-8, ends with a 0 byte), with the template's tokens ([CLS] .. [SEP]), to id, which has room for `most`;
- * a longer text is cut. Returns their number; -1 if the text is not UTF-8, after which the job goes on, or after an error. */
+/* Writes the ids of a text (UTF-8, ends with a 0 byte), with the template's tokens ([CLS] .. [SEP]), to id. There is room for `most` ids; a
+ * longer text is cut. Returns their number; -1 if the text is not UTF-8, after which the job goes on, or after an error. */
 YK_API int64_t yk_tokenizer_encode(yk_tokenizer *t, const char *text, uint32_t most, int32_t *id);
 
 /* Tensors in a safetensors file, or in a folder with model.safetensors or its sharded index. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Made by scripts/api from yoke.h, which includes it: in C++, a call that may fail notes the caller's line for its error, by default
- * arguments, and a call that takes a struct passes its size. Define YK_NO_HERE to do without the lines. */
+ * arguments. A call that takes a struct passes its size. Define YK_NO_HERE to do without the lines. */
 #ifndef YOKE_H
 #include <yoke/yoke.h>
 #elif defined(__cplusplus) && !defined(YOKE_CXX_H)

@@ -31,9 +31,9 @@ typedef enum yk_coll_kind {
 } yk_coll_kind;
 
 /*
- * One collective. All members give the same kind, type, wire, count and root, in the same order. src and dst do not overlap, with two
- * exceptions: ALL_REDUCE and BROADCAST may have src = dst, and REDUCE_SCATTER's dst may be the member's own part of src. In the latter
- * case only dst's part of src is defined afterwards. Otherwise nothing outside of dst changes.
+ * One collective. All members give the same kind, type, wire, count and root, in the same order. Memory of src and dst does not overlap,
+ * with two exceptions. ALL_REDUCE and BROADCAST may have src = dst, and REDUCE_SCATTER's dst may be the member's own part of src. In the
+ * latter case only dst's part of src is defined afterwards. Otherwise nothing outside of dst changes.
  *
  * Sums: f32 elements are added in f32. With a narrower type each partial sum of two may be rounded to it, to nearest even; with two
  * members their sum is rounded once. With a wire narrower than dtype, each element, the member's own included, is rounded to it before
@@ -57,7 +57,7 @@ typedef struct yk_coll {
     /* Makes a ticket of at most 256 bytes on rank 0 of an island; the host carries it to the other ranks. [any] */
     yk_status (*ticket)(yk_device *dev, uint8_t ticket[256], uint32_t *bytes);
     /* Called once per member, with the ticket; returns when all members have joined. A member may be lost: the host then leaves the call
-     * behind and uses this device no more, so a time limit of the plugin's own is allowed and not needed. [any] */
+     * behind and uses this device no more. So a time limit of the plugin's own is allowed and not needed. [any] */
     yk_status (*join)(yk_device *dev, const uint8_t *ticket, uint32_t bytes, uint32_t rank, uint32_t ranks, yk_comm **comm);
     void (*leave)(yk_comm *comm); /* no collective runs, or all are aborted [one] */
     /* Fails pending collectives of this comm, here and, sooner or later, on the other members. Their queues fail for good, with

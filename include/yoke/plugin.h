@@ -3,8 +3,8 @@
  * The compute ABI: functions that a plugin for a kind of device implements, and functions that the host lends it.
  *
  * A plugin is one shared object with one exported symbol, yk_plugin_query, that returns a table of functions. It links
- * nothing of Yoke. The host hands it whole programs: flat graphs of static shape with a memory plan. The plugin compiles a
- * graph (to a kernel list, a recorded command buffer, a device graph) and runs the result many times in an in-order queue.
+ * nothing of Yoke. The host hands it whole programs: flat graphs of static shape with a memory plan. The plugin compiles a graph (to a
+ * kernel list, a recorded command buffer, a device graph). It runs the result many times in an in-order queue.
  *
  * Growth. These rules hold within a major number (YK_ABI); a major number is never reused.
  *   Tables and descriptions, which begin with `size`, grow at the end. `size` is the writer's; a reader uses a later member
@@ -51,11 +51,11 @@ extern "C" {
  * number     never changes; a new operation gets the next one and stands at the end, whatever its kind.
  * kind       UN, BIN: elementwise on one, two operands; PRIM: other primitive; COMP: composite; CORE: handled by the
  *            core, a plugin never sees it. yk_op_is_primitive: UN, BIN, PRIM.
- * precision  autocast's class: LOWP computes in the low format; FULL computes in f32; WIDE takes the widest format among
- *            its float inputs; KEEP takes its (first float) input's format; NONE is not about floats.
- * tolerance  against a float64 reference: EXACT bit for bit; ROUND one rounding; TRANS a few ulp; ACCUM c*sqrt(n)*eps
- *            of the sum of absolute products (c = 4, n = length of the sum). The suite's group `long` holds sums in f32 of any
- *            length to 1e-6 and products to 2e-6 of their absolute terms, attention excepted.
+ * precision  autocast's class. LOWP computes in the low format, FULL in f32. WIDE takes the widest format among its float inputs. KEEP
+ *            takes its (first float) input's format; NONE is not about floats.
+ * tolerance  against a float64 reference: EXACT bit for bit, ROUND one rounding, TRANS a few ulp. ACCUM c*sqrt(n)*eps of the sum of
+ *            absolute products (c = 4, n = length of the sum). The suite's group `long` holds sums in f32 of any length to 1e-6 and
+ *            products to 2e-6 of their absolute terms, attention excepted.
  *
  * Attributes are int64; a float attribute holds the bits of a double (yk_attr_f64). Shapes and rules:
  *
@@ -73,36 +73,37 @@ extern "C" {
  * cast          float, i32, u8, bool to any of these. Float to i32 or u8 truncates; NaN and values outside the type give
  *               any number. So do values of i32 outside u8. To bool: x != 0, so NaN is true. From i32 to a 16-bit float
  *               directly or over f32. NaN stays NaN in every float type, whatever its payload.
- * add..min      both operands and the output have one type: a float type or i32. i32 wraps around; its div truncates, and
- *               gives any number, without a trap, for a divisor of 0 and for -2^31 / -1. max, min: if one operand is NaN,
- *               NaN; for +0 and -0 either of them.
+ * add..min      both operands and the output have one type: a float type or i32. Arithmetic of i32 wraps around. Its div truncates, and
+ *               gives any number, without a trap, for a divisor of 0 and for -2^31 / -1. For max and min: NaN if one operand is NaN; for +0
+ *               and -0 either of them.
  * lt, eq        output bool; operands of one type: float or i32. With NaN false.
  * select        in: c bool, a, b; y = c ? a : b. a, b and y of one type: float or i32. NaN passes as it is.
  * fill          attr value(f64); y[i] = value.
  * iota          attr axis; y = index along that axis (i32 or f32).
  * rng           attr stream; in: key i32[4], rows i32[R]; out f32 of n elements, R divides n: uniform in [0,1).
- *               element e: r = e / (n/R), c = rows[r] * (n/R) + e % (n/R) (64 bit, rows[r] >= 0);
- *               w = philox4x32-10(counter {lo(c/4), hi(c/4), stream, key[2]}, key {key[0], key[1]})[c % 4] (Salmon et al.,
- *               2011: multipliers 0xD2511F53, 0xCD9E8D57; key increments 0x9E3779B9, 0xBB67AE85);
- *               y = (w >> 8) * 2^-24. key = {seed low, seed high, step, 0}. So the number depends on the global row,
- *               not on the device that holds it. key and rows are dense.
- * sum, rmax     attr bit mask of reduced axes; reduced axes have length 1 in the output. rmax of NaN is NaN.
- *               rmax and argmax: of float types; an axis of -inf alone gives -inf and its first index.
+ *               Element e: r = e / (n/R), c = rows[r] * (n/R) + e % (n/R) (64 bit, rows[r] >= 0).
+ *               Word w = philox4x32-10(counter {lo(c/4), hi(c/4), stream, key[2]}, key {key[0], key[1]})[c % 4].
+ *               Number y = (w >> 8) * 2^-24.
+ *               Philox (Salmon et al., 2011) has multipliers 0xD2511F53, 0xCD9E8D57; key increments 0x9E3779B9, 0xBB67AE85.
+ *               The key = {seed low, seed high, step, 0}. So the number depends on the global row, not on the device that holds it.
+ *               The key and rows are dense.
+ * sum, rmax     attr bit mask of reduced axes; reduced axes have length 1 in the output. The rmax of NaN is NaN. Both rmax and argmax are
+ *               of float types; an axis of -inf alone gives -inf and its first index.
  * argmax        attr axis; output i32, that axis of length 1; the first of equal maxima; with NaN on the axis any index.
  * copy          in: x [, base]; any strides on x. With base: the output is a view of base (any strides), and the node
  *               writes only that view; base itself was completely written before.
  * gather        in: table [V, ...], index i32 [n]; out [n, ...]; a row whose index is outside 0..V-1 is zero.
- * scatter_add   in: src [n, ...], index i32 [n]; out [V, ...] = zeros, then out[index[k]] += src[k] in order of k, or in
- *               partial sums of several k each, determined by shapes and indices. An index outside 0..V-1 is skipped.
- *               It is a primitive, so the host always sends it; claims() only tells that it can accumulate
- *               (YK_CLAIM_ACCUMULATE), and then it may come with YK_NODE_ACCUMULATE.
+ * scatter_add   in: src [n, ...], index i32 [n]; out [V, ...] = zeros, then out[index[k]] += src[k] in order of k. Or it adds in partial
+ *               sums of several k each, determined by shapes and indices. An index outside 0..V-1 is skipped. It is a primitive, so the
+ *               host always sends it; claims() only tells that it can accumulate (YK_CLAIM_ACCUMULATE), and then it may come with
+ *               YK_NODE_ACCUMULATE.
  * unfold        attr kh kw sh sw ph pw dh dw pad(f64); x [N,C,H,W] -> [N, C*kh*kw, OH*OW]; pixels outside are `pad`.
  *               OH = (H + 2*ph - dh*(kh-1) - 1) / sh + 1.
  * fold          the adjoint: attr kh kw sh sw ph pw dh dw; x [N, C*kh*kw, OH*OW] -> [N,C,H,W], sums.
- * dot           a [.., M, K] x b [.., K, N] -> [.., M, N], 2 or 3 dimensions; the batch dimension may be broadcast;
- *               each of a, b dense or with its last two strides swapped. Inputs of one float type, output the same or
- *               f32. K = 0 gives zeros. With YK_NODE_ACCUMULATE: out += result, in all these forms, if out is f32.
- *               YK_NODE_A_*, YK_NODE_B_*: operands that 8 bits can hold; then an infinity may count as NaN.
+ * dot           a [.., M, K] x b [.., K, N] -> [.., M, N], 2 or 3 dimensions; the batch dimension may be broadcast. Each of a, b is dense
+ *               or with its last two strides swapped. Inputs of one float type, output the same or f32. K = 0 gives zeros. With
+ *               YK_NODE_ACCUMULATE: out += result, in all these forms, if out is f32. YK_NODE_A_*, YK_NODE_B_*: operands that 8 bits can
+ *               hold; then an infinity may count as NaN.
  *
  * Composites. Each has a body in primitives, which is its meaning; a plugin claims it, or the core replaces it.
  * map           body: elementwise nodes (and fill, iota is not allowed). Inputs (at most 24) and the 1..4 outputs have
@@ -116,44 +117,43 @@ extern "C" {
  * max_pool      attr kh kw sh sw ph pw dh dw; x -> y. Padding never wins. A NaN wins.
  * max_pool_bwd  the same; x, gy -> gx: each gy goes to the first maximum of its window in row-major order.
  * avg_pool      attr kh kw sh sw ph pw include_pad; x -> y. avg_pool_bwd: gy -> gx (shape of x from the output).
- * bn_stats      x [N,C,inner], shift f32 [C] -> f32 [3,C]: mean, sum((x-mean)^2), count. The result does not depend on the
- *               shift, a number near the mean: with s = sum(x-shift) the mean is shift + s/count, and the second row is
- *               sum((x-shift)^2) - s^2/count, which then cancels little. A single element gives x, 0, 1.
- * layer_norm    attr eps(f64) ; x [R,C], gamma f32 [C], beta f32 [C] -> y [R,C], mean f32 [R], rstd f32 [R]
- *               (biased variance; rstd = 1/sqrt(var + eps)). Without gamma and beta (1 input): plain normalisation.
- *               With gamma alone (2 inputs): no beta. y has x's type, or 16 bits beside f32 (see claims).
- * layer_norm_bwd  gy, x, mean, rstd [, gamma] -> gx [, ggamma [C]] [, gbeta [C]]: 1 output without gamma, 3 with;
- *               attr 0 has no meaning to it.
+ * bn_stats      x [N,C,inner], shift f32 [C] -> f32 [3,C]: mean, sum((x-mean)^2), count. The result does not depend on the shift, a number
+ *               near the mean. With s = sum(x-shift) the mean is shift + s/count. The second row is sum((x-shift)^2) - s^2/count, which
+ *               then cancels little. A single element gives x, 0, 1.
+ * layer_norm    attr eps(f64) ; x [R,C], gamma f32 [C], beta f32 [C] -> y [R,C], mean f32 [R], rstd f32 [R]. The variance is biased;
+ *               rstd = 1/sqrt(var + eps). Without gamma and beta (1 input): plain normalisation. With gamma alone (2 inputs): no beta.
+ *               The type of y is x's, or 16 bits beside f32 (see claims).
+ * layer_norm_bwd  gy, x, mean, rstd [, gamma] -> gx [, ggamma [C]] [, gbeta [C]]: 1 output without gamma, 3 with. Attr 0 has no meaning to
+ *               it.
  * softmax       attr log(0|1); over the last axis of [R,C]. softmax_bwd: attr log; gy, y -> gx.
- * attention     attr causal scale(f64) p(f64) stream flags; q [B,H,Tq,D], k, v [B,Hk,Tk,D] (Hk divides H), then, by
- *               flags: YK_ATT_KEEP key_keep f32 [B,Tk] (0 = never seen), YK_ATT_BIAS bias f32 (broadcast view of
- *               [B,H,Tq,Tk], added to the scaled scores), YK_ATT_DROP key i32[4], rows i32[B] (dropout of the
- *               probabilities by rng over [B,H,Tq,Tk], kept where u >= p, scaled by 1/(1-p))
- *               -> out [B,H,Tq,D], lse f32 [B,H,Tq]. causal: key j is seen by query i if j <= i + Tk - Tq. A query
- *               that sees no key gives 0 (lse = -inf) and passes no gradient.
- * attention_bwd the same attributes; gout, out, lse, then q, k, v and the rest as above -> gq, gk, gv
- *               [, gbias f32 of the full shape [B,H,Tq,Tk] if flags has YK_ATT_GBIAS].
+ * attention     attr causal scale(f64) p(f64) stream flags; q [B,H,Tq,D], k, v [B,Hk,Tk,D] (Hk divides H), then inputs by flags -> out
+ *               [B,H,Tq,D], lse f32 [B,H,Tq]. YK_ATT_KEEP: key_keep f32 [B,Tk] (0 = never seen). YK_ATT_BIAS: bias f32, a broadcast view of
+ *               [B,H,Tq,Tk], added to the scaled scores. YK_ATT_DROP: key i32[4], rows i32[B]; dropout of the probabilities by rng over
+ *               [B,H,Tq,Tk], kept where u >= p, scaled by 1/(1-p). If causal, key j is seen by query i if j <= i + Tk - Tq. A query that
+ *               sees no key gives 0 (lse = -inf) and passes no gradient.
+ * attention_bwd the same attributes; gout, out, lse, then q, k, v and the rest as above -> gq, gk, gv [, gbias]. If flags has YK_ATT_GBIAS,
+ *               gbias is f32 of the full shape [B,H,Tq,Tk].
  * cross_entropy attr ignore smoothing(f64); logits [R,C], labels i32 [R] [, weight f32 [C]] -> loss f32 [R], lse f32 [R].
- *               loss = w[y](1-s)(lse - z[y]) + s/C * sum_c w[c](lse - z[c]); 0 where y == ignore. A label outside
- *               0..C-1 that is not `ignore` gives NaN.
+ *               The loss = w[y](1-s)(lse - z[y]) + s/C * sum_c w[c](lse - z[c]); 0 where y == ignore. A label outside 0..C-1 that is
+ *               not `ignore` gives NaN.
  * cross_entropy_bwd  the same; gloss f32 [R], logits, labels, lse [, weight] -> glogits [R,C]. Its probabilities are
- *               softmax(logits): with large logits lse, stored in f32, is too coarse to get them from. glogits may be
- *               the very memory of logits.
+ *               softmax(logits): with large logits lse, stored in f32, is too coarse to get them from. Memory of glogits may be that of
+ *               logits.
  * dropout       attr p(f64) stream; x, key i32[4], rows i32[R] -> y = u >= p ? x/(1-p) : 0 with u = rng.
  * relu..sigmoid y = f(x). gelu: x/2 (1 + erf(x/sqrt 2)); gelu_tanh: x/2 (1 + tanh(sqrt(2/pi)(x + 0.044715 x^3)));
  *               silu: x/(1+e^-x). X_bwd: x, gy -> gx (tanh_bwd, sigmoid_bwd: y, gy -> gx). relu_bwd is 0 at x = 0.
- *               These may stand inside the body of a map whose plugin claims them, and so may dropout: then its key and
- *               rows are operands of the map that keep their shapes, and lie in slots of the host's inputs.
- * adam_step     attr flags (YK_OPT_*); g, p, m, v, hyper f32 [16] [, vmax] -> p, m, v [, vmax], each in place, all
- *               flat f32 [n].
+ *               These may stand inside the body of a map whose plugin claims them, and so may dropout. Then its key and rows are operands
+ *               of the map that keep their shapes, and lie in slots of the host's inputs.
+ * adam_step     attr flags (YK_OPT_*); g, p, m, v, hyper f32 [16] [, vmax] -> p, m, v [, vmax], each in place. All of these are flat f32
+ *               [n].
  * sgd_step      attr flags; g, p, b, hyper -> p, b in place (b is left out of both when momentum is not used).
  * grad_stats    g f32 [n] -> f32 [2]: sum of (g*hyper)^2 and the number of elements that are not finite; in: g,
  *               scale f32 [1].
- * round8        attr format (YK_ROUND8_*); x -> y of its type: each element rounded to 8 bits of that format, with one scale
- *               for all. s = the largest power of two that scales max |x|, or 2^-90 if that is larger, to at most the
- *               format's largest number (448, 57344). y = r(x s) / s; r rounds to the nearest number of the format, on a
- *               tie to the one whose last bit is 0. If an element is not finite, s = 1: such elements stay, and finite
- *               elements beyond the largest number become it. A zero may have either sign.
+ * round8        attr format (YK_ROUND8_*); x -> y of its type: each element rounded to 8 bits of that format, with one scale for all. The
+ *               scale s = the largest power of two that scales max |x| to at most the format's largest number (448, 57344). In place of max
+ *               |x| stands 2^-90 if that is larger. Then y = r(x s) / s. Here r rounds to the nearest number of the format, on a tie to the
+ *               one whose last bit is 0. If an element is not finite, s = 1: such elements stay, and finite elements beyond the largest
+ *               number become it. A zero may have either sign.
  * sinh          (since minor 2) y = (e^x - e^-x)/2, as near for x near 0. It may stand inside a map, as relu may.
  *
  * Subnormal numbers (in f32 and bf16 below 1.2e-38) may count as zero, as inputs and as results. The CPU plugin does so, as
@@ -162,11 +162,11 @@ extern "C" {
  *
  * hyper: see YK_HYPER_*. First g' = g * GRAD_SCALE, then clamped to [-CLIP, CLIP] (CLIP = inf: not), then negated if
  * YK_OPT_MAXIMIZE.
- *   adam: if DECOUPLED p *= 1 - LR*DECAY else g' += DECAY*p; m = B1 m + (1-B1) g'; v = B2 v + (1-B2) g'^2;
- *         (amsgrad: vmax = max(vmax, v), used for v); p -= LR/C1 * m / (sqrt(v)/sqrt(C2) + EPS), C1 = 1-B1^t, and
- *         hyper holds C1 and sqrt(C2).
- *   sgd:  g' += DECAY*p; b = FIRST ? g' : B1*b + (1-B2)*g' (B1 momentum, B2 dampening);
- *         p -= LR*(NESTEROV ? g' + B1*b : b).
+ *   adam: if DECOUPLED p *= 1 - LR*DECAY else g' += DECAY*p.
+ *         Moments: m = B1 m + (1-B1) g'; v = B2 v + (1-B2) g'^2. With amsgrad: vmax = max(vmax, v), used for v.
+ *         Update: p -= LR/C1 * m / (sqrt(v)/sqrt(C2) + EPS), C1 = 1-B1^t. Here hyper holds C1 and sqrt(C2).
+ *   sgd:  g' += DECAY*p; b = FIRST ? g' : B1*b + (1-B2)*g' (B1 momentum, B2 dampening).
+ *         Update: p -= LR*(NESTEROV ? g' + B1*b : b).
  */
 #define YK_OP_TABLE(X)                                                                                                 \
     X(YK_OP_NEG, 0, "neg", UN, WIDE, EXACT, 1, 1, 1, 0)                                                                \
@@ -285,9 +285,9 @@ typedef struct yk_graph yk_graph;
 /* Contents of a slot. */
 typedef enum yk_slot_kind {
     YK_SLOT_ARENA,  /* scratch of the step, whose programs share it; its contents end with the step. A value that one program
-                       leaves for a later one has YK_VALUE_OUTPUT in the one and YK_VALUE_INPUT in the other; without a mark its place
-                       is the plugin's own to choose. There may be several, anywhere among the slots: the host splits
-                       temporaries that exceed caps.max_alloc */
+                       leaves for a later one has YK_VALUE_OUTPUT in the one and YK_VALUE_INPUT in the other. Without a mark the plugin
+                       chooses its place. There may be several, anywhere among the slots: the host splits temporaries that exceed
+                       caps.max_alloc */
     YK_SLOT_INPUT,  /* written by the host before a run: batches, scalars, random keys */
     YK_SLOT_PARAM,  /* trained */
     YK_SLOT_STATE,  /* optimizer state, running statistics */
@@ -314,14 +314,14 @@ typedef struct yk_value {
     int64_t stride[YK_MAX_DIMS];    /* in elements; 0 = broadcast */
 } yk_value;
 
-enum { YK_VALUE_INPUT = 1, YK_VALUE_OUTPUT = 2 }; /* comes from, goes to memory that outlives the program's run: any slot but an
-                                                     arena, or an arena whose value another program of the step has made, will read */
+enum { YK_VALUE_INPUT = 1, YK_VALUE_OUTPUT = 2 }; /* comes from, goes to memory that outlives the program's run: any slot but an arena. An
+                                                     arena counts, too, if another program of the step has made, or will read, the value */
 
 /*
- * Writers: one node writes a value that is no view, before any node that reads it. Three kinds of nodes write into existing
- * memory: a copy with a base and a composite with strided results write views of their value; adam_step and sgd_step write
- * views that are their operands; nodes with YK_NODE_ACCUMULATE add to their output. Two values may share memory if the first
- * is no longer read. An elementwise output (also map's) may begin exactly at an operand of its element size.
+ * Writers: one node writes a value that is no view, before any node that reads it. Three kinds of nodes write into existing memory. A copy
+ * with a base and a composite with strided results write views of their value. Nodes of adam_step and sgd_step write views that are their
+ * operands. Nodes with YK_NODE_ACCUMULATE add to their output. Two values may share memory if the first is no longer read. An elementwise
+ * output (also map's) may begin exactly at an operand of its element size.
  */
 
 typedef struct yk_node {
@@ -338,8 +338,8 @@ typedef struct yk_node {
 enum {
     YK_NODE_ACCUMULATE = 1, /* out += result; only if claims() allowed it, always allowed on dot into f32 */
     /* For dot, in a body too: operand a, or b, is a result of round8 in this format. Sent to a plugin that claims a round8.
-       The plugin may ignore it, or compute the product from 8 bits: with round8's scale for the operand, each element is
-       a number of the format. */
+       The plugin may ignore it, or compute the product from 8 bits. With round8's scale for the operand, each element is a number of the
+       format. */
     YK_NODE_A_E4M3 = 2, YK_NODE_A_E5M2 = 4, YK_NODE_B_E4M3 = 8, YK_NODE_B_E5M2 = 16
 };
 
@@ -385,8 +385,8 @@ typedef struct yk_host {
      * plugin keeps its failure, and the call that returns the failed queue's status explains it. [any] */
     void (*fail)(const char *who, const char *fmt, ...);
     /* The value of the option YOKE_<PLUGIN>_<KEY>, or of the device spec's own setting, which wins; NULL if absent. The
-     * string lives until fini. Every host sets CORES, the cores for this rank's threads ("0-3,6"), and since minor 6 DEVICE: the number
-     * of the one device that this process opens, before init; "" if not known. It means nothing with YK_CAP_CORES. [any] */
+     * string lives until fini. Every host sets CORES, the cores for this rank's threads ("0-3,6"), and since minor 6 DEVICE. DEVICE is the
+     * number of the one device that this process opens, before init; "" if not known. It means nothing with YK_CAP_CORES. [any] */
     const char *(*option)(const char *plugin, const char *key);
     /* Reference kernel: runs one node (composites too) on host memory in double precision, storing in the values'
      * types; slot[i] is where slot i lies. Slow. [any] */
@@ -410,10 +410,10 @@ enum {
     YK_CAP_CORES = 1 << 4, /* the plugin's one device is the host's cores, any subset of them by option CORES. In device
                              specs "PLUGIN:0-3" then names cores, and "PLUGIN/2" splits them between two ranks */
     YK_CAP_PINS = 1 << 5,  /* host_pin works */
-    /* Results in f32 of sum, scatter_add, and composites that add up lie within 1e-6 of their absolute terms, and of products (dot, and
-     * what has means or squares) within 2e-6, for any number of terms; of convolutions within 1e-5. A result of 16 bits adds one
-     * rounding. Ways to hold it: at most 32 terms in f32 and then double; or Kahan's sum. Without this bit n terms may lose n 2^-24.
-     * Since minor 2. */
+    /* Results in f32 of sum, scatter_add, and composites that add up lie within 1e-6 of their absolute terms, for any number of terms.
+     * Those of products (dot, and what has means or squares) lie within 2e-6, of convolutions within 1e-5. A result of 16 bits adds one
+     * rounding. Ways to hold it: at most 32 terms in f32 and then double; or Kahan's sum. Without this bit n terms may lose n 2^-24. Since
+     * minor 2. */
     YK_CAP_LONG_SUMS = 1 << 6
 };
 
@@ -429,8 +429,8 @@ typedef struct yk_device_caps {
                                     nothing that store has not. The host looks at its float types alone: i32 may stand there */
     char isa[64];                /* instruction set or architecture ("avx512bf16", "sm_90"), for reports */
     uint64_t max_bind;           /* bytes one slot may span (a storage buffer's range); 0 = as max_alloc */
-    uint32_t value_align;        /* in its slot, a value that is no view and has at least so many bytes begins at a multiple
-                                    of this; a power of two up to 65536. 0, or a smaller value: its element's size */
+    uint32_t value_align;        /* in its slot, a value that is no view and has at least so many bytes begins at a multiple of this. A
+                                    power of two up to 65536. 0, or a smaller value: its element's size */
     uint32_t reserved;
     /* Usual ms of program_new for a large graph, an estimate; at most 4,320,000. Compiling so long is no fault: other ranks wait for 20
      * times as long, and for YOKE_STUCK_MS at least. 0: not known, so YOKE_STUCK_MS decides. Since minor 4. */
@@ -438,11 +438,12 @@ typedef struct yk_device_caps {
     /* The device's part of a batch is to be a multiple of so many rows (65536 at most), as others are programs more to compile. The host
      * keeps to it, in a short last batch to the usual rows or none, where rows, memory and ranks allow. 0, 1: any number. Since minor 5. */
     uint64_t row_quantum;
-    /* Bits of the significand, the first one counted, that a product keeps of each operand in f32: 11 for TF32, 8 for one pass in bf16, 15
-     * for three passes. 0 or 24: each bit; fewer than 8 is an error. It speaks of dot, convolutions and attention. Rounding or cutting off
-     * changes an operand by less than 2^(1-bits) of it, and so a product of two by less than 2^(2-bits) of it, to the first order (the unit
-     * roundoff of Higham, Accuracy and Stability of Numerical Algorithms, 2.2, doubled for cutting off). The suite and the start-up probe
-     * allow that share of the absolute terms beside the errors of f32. Sums and elementwise operations stay in f32. Since minor 7. */
+    /* Bits of the significand, the first one counted, that a product keeps of each operand in f32. They are 11 for TF32, 8 for one pass in
+     * bf16, 15 for three passes. 0 or 24: each bit; fewer than 8 is an error. It speaks of dot, convolutions and attention. Rounding or
+     * cutting off changes an operand by less than 2^(1-bits) of it. So it changes a product of two by less than 2^(2-bits) of it, to the
+     * first order. This is the unit roundoff of Higham, Accuracy and Stability of Numerical Algorithms, 2.2, doubled for cutting off. The
+     * suite and the start-up probe allow that share of the absolute terms beside the errors of f32. Sums and elementwise operations stay in
+     * f32. Since minor 7. */
     uint64_t product_bits;
 } yk_device_caps;
 
@@ -509,12 +510,11 @@ enum {
     YK_CLAIM_ACCUMULATE = 2, /* also with YK_NODE_ACCUMULATE */
     YK_CLAIM_NARROW_OUT = 4, /* layer_norm of f32: also with y in a 16-bit format */
     YK_CLAIM_STRIDED_OUT = 8 /* attention's out, and gq, gk, gv of its gradient, may be views with any strides but a dense
-                                last dimension. The node alone writes their value. One view covers the value, or two or
-                                three of the gradients lie side by side in it.
-                                dot of two dimensions, cross_entropy and its gradient, in 16 bits: a, b and the result, the
-                                logits and their gradient may be views of matrices with longer rows. Memory behind a row
-                                means nothing and may be overwritten by any bits. A strided result comes only without
-                                YK_NODE_ACCUMULATE */
+                                last dimension. The node alone writes their value. One view covers the value, or two or three of the
+                                gradients lie side by side in it. The bit also serves dot of two dimensions, cross_entropy and its
+                                gradient, in 16 bits. There a, b and the result, the logits and their gradient may be views of matrices
+                                with longer rows. Memory behind a row means nothing and may be overwritten by any bits. A strided result
+                                comes only without YK_NODE_ACCUMULATE */
 };
 
 typedef struct yk_pin yk_pin; /* opaque; owned by the plugin */
@@ -584,9 +584,9 @@ typedef struct yk_plugin {
      * The pointer may be NULL: nothing worth counting, or unknown beforehand. [any] */
     yk_status (*graph_scratch)(yk_device *dev, const yk_graph *g, uint64_t *bytes);
     /* Fails the queue with `why`: every wait on it returns within 100 ms, and its work may or may not be done. queue_free
-     * then waits while the device finishes work, and for 2 s without any. Work that might never end is left behind: the host
-     * never closes such a device and never frees its buffers, as the device may still write there. NULL: the host can only give up
-     * the whole device. [any] */
+     * then waits while the device finishes work, and for 2 s without any. Work that might never end is left behind. The host never closes
+     * such a device and never frees its buffers, as the device may still write there. NULL: the host can only give up the whole device.
+     * [any] */
     void (*queue_abort)(yk_queue *q, yk_status why);
     /* Begin and end of a finished point's work, in ns of one clock per device, unrelated to other clocks. YK_E_ARG: not done,
      * or more than 64 points ago; those of the last 63 points are known. NULL: unknown. [one] per queue */

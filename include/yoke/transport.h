@@ -66,8 +66,8 @@ typedef struct yk_tr_config {
     void *shared;    /* shared_bytes of memory common to all ranks, zero at first; NULL if absent */
     /* since 2.1: */
     const char *address; /* numeric address of this rank's host in the job's network, to listen on; NULL if unknown */
-    /* Fails when the job has ended. open and close call it now and then while they wait for other ranks, and stop waiting on a failure.
-     * NULL: do not call. */
+    /* Fails when the job has ended. While they wait for other ranks, the functions open and close call it now and then, and stop waiting on
+     * a failure. NULL: do not call. */
     yk_status (*check)(void *exchange_arg, yk_tr_error *error);
     /* since 2.2: */
     /* Reports a broken connection: it ended, stalls, or carries nothing in one direction, after open has begun. `why` is one line with
@@ -162,9 +162,9 @@ typedef struct yk_tr_describe {
     yk_status (*describe)(char *text, uint64_t capacity);
 } yk_tr_describe;
 
-/* Extension, since 2.3: not NULL if the transport itself finds changed, lost, doubled and overtaken messages, by a checksum or a MAC of
- * each message, or as the bytes never leave memory. The host then adds no checksum (YOKE_MESSAGE_CHECK=auto). The host does not read the
- * memory at that address. [any] */
+/* Extension, since 2.3: not NULL if the transport itself finds changed, lost, doubled and overtaken messages. It does so by a checksum or a
+ * MAC of each message, or as the bytes never leave memory. The host then adds no checksum (YOKE_MESSAGE_CHECK=auto). The host does not read
+ * the memory at that address. [any] */
 #define YK_TR_EXT_CHECKED "yoke.checked.1"
 
 /* The one exported symbol: `const yk_transport *yk_transport_query(uint32_t major)`. NULL if it cannot serve that major. */

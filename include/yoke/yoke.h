@@ -112,38 +112,38 @@ typedef struct yk_config {
                                 rank, and each rank updates an even part of the parameters, or what shard_parts says. So the same devices
                                 and shares give the same bits. Rows that parts leave over go to the largest remainders, on a tie to the
                                 lower rank. A share that exceeds a rank's memory is an error */
-    const char *shard;       /* values that lie in slices over the ranks: "state", the optimizer's state (NULL: the same); "gradients"
-                                (zero2), which are summed in backward of each micro batch, so that a rank keeps sums of its slices alone.
+    const char *shard;       /* values that lie in slices over the ranks. "state" (NULL: the same): the optimizer's state. "gradients"
+                                (zero2): they are summed in backward of each micro batch, so that a rank keeps sums of its slices alone.
                                 With one micro batch a window it has the bits of "state", with several another rounding. "params" (zero3,
-                                full_shard): a device with memory of its own also keeps its slices of the parameters alone, and each part
-                                of the model comes to it when it is read. FSDP's names set the members below, too. Equal on all ranks */
+                                full_shard): a device with memory of its own also keeps its slices of the parameters alone. Each part of the
+                                model comes to it when it is read. FSDP's names set the members below, too. Equal on all ranks */
     bool inference;          /* a job that only computes outputs: no memory for gradients, moments and their exchange, at most
                                 plans_most plans, and yk_train is off at first. yk_backward, an optimizer and yk_step are errors. Equal on
                                 all ranks */
     uint32_t plans_most;     /* plans (one for each combination of operations and shapes) kept at a time; the one used longest ago goes.
                                 At least 4; default 96, with inference 32. Plans that pass 64 MiB of host memory go earlier */
-    const char *shard_within; /* with shard "params": "world" (NULL: the same), slices over all ranks: ranks that exchange messages read
-                                them from their owners, and no host has all parameters, processors neither; such ranks take part in all
+    const char *shard_within; /* with shard "params". "world" (NULL: the same): slices over all ranks. Ranks that exchange messages read
+                                them from their owners, and no host has all parameters, processors neither. Such ranks take part in all
                                 steps. "host": each host has all parameters */
     bool gathered_stay;      /* with it: parameters that were brought for forward stay for backward (shard_grad_op) */
     uint32_t prefetch_units; /* with it: parts of the model that are brought early; 0: none, but 1 where ranks read slices by messages */
     uint64_t keep_whole;     /* with it: a part of at most so many elements (0: 100000) stays whole on each device; over messages none */
-    const char *offload;     /* "state=host": the host's processor holds the optimizer's state of a rank whose device has memory of its own,
-                                and updates its slices, with a processor's bits. With shard "params" it has that rank's parameters, too.
-                                "state=host,params=host" needs that stage, and takes frozen parameters to the host, too. Other ranks stay as
-                                they are. "state=nvme:DIR": all ranks' moments are in files of DIR. "activations=host", alone or beside
-                                them: see docs/sharding.md. NULL, "none": no. Equal on all ranks */
-    const char *shard_parts; /* slices of each rank: "speed" (NULL: the same), as measured and what fits; with fixed shares even (NULL),
-                                or even unless only other parts fit each rank's memory ("speed"); "equal"; or parts by rank, "1:2:1",
-                                of 1 to 1000000. Equal on all ranks. With fixed shares, too, equal parts give equal bits in all stages,
-                                over each transport. A slice that exceeds a rank's memory is an error */
+    const char *offload;     /* "state=host": the host's processor holds the optimizer's state of a rank whose device has memory of its own.
+                                It updates that rank's slices, with a processor's bits. With shard "params" it has that rank's parameters,
+                                too. "state=host,params=host" needs that stage, and takes frozen parameters to the host, too. Other ranks
+                                stay as they are. "state=nvme:DIR": all ranks' moments are in files of DIR. "activations=host", alone or
+                                beside them: see docs/sharding.md. NULL, "none": no. Equal on all ranks */
+    const char *shard_parts; /* slices of each rank. "speed" (NULL: the same): as measured and what fits. With fixed shares: even (NULL), or
+                                even unless only other parts fit each rank's memory ("speed"). "equal", or parts by rank, "1:2:1", of 1 to
+                                1000000. Equal on all ranks. With fixed shares, too, equal parts give equal bits in all stages, over each
+                                transport. A slice that exceeds a rank's memory is an error */
     uint64_t shard_unit;     /* with shard "params": most bytes of a part, from 4096 on; 0: YOKE_BUCKET_BYTES. Equal on all ranks */
 } yk_config;
 
 /* [all] [waits] Opens a job on the device(s); in a process started by `yoke launch` it joins the other ranks. Returns NULL only if memory
  * is gone; yk_ok tells success. Fails in a process that is one of several and would train alone: behind a wrapper that closed the
- * launcher's descriptor, under torchrun, mpirun, srun. YOKE_LAUNCHER=none overrules that check. No other thread of the program changes
- * the environment meanwhile: the call gives it back as it was, with the caller's affinity, signals and floating-point mode. */
+ * launcher's descriptor, under torchrun, mpirun, srun. YOKE_LAUNCHER=none overrules that check. No other thread of the program changes the
+ * environment meanwhile. The call gives it back as it was, with the caller's affinity, signals and floating-point mode. */
 YK_API yk_job *yk_open(const yk_config *config, size_t size);
 /* [all] [waits] Reports the first error on standard error, once; frees the job and all objects made on it. Returns the process's exit
  * code: 0 done, 2 bad input or settings (YK_E_ARG, YK_E_FORMAT), 1 any other error. */
@@ -157,27 +157,27 @@ YK_API const char *yk_error_text(const yk_job *job);
 /* Fails the job in the program's own words, which are copied. An earlier failure stays. */
 YK_API void yk_fail(yk_job *job, yk_status status, const char *text);
 
-/* [safe] Ends the job, for all ranks, from any thread of the program while the job is open, but from no signal handler: a step that runs
- * returns within 100 ms on a CPU, waits for other ranks do so too, and every rank's error (YK_E_CANCELLED) names this one. yk_close is
- * still to be called, by the job's own thread; a CPU computes no more within 100 ms. A job that is closed already is left alone, as is
- * NULL. Another device (OpenCL, Vulkan, CUDA) first ends the commands it has: the step returns within 500 ms, and yk_close waits for the
- * device, or for 2 s in which it finishes nothing; then the process keeps what that device holds. A compiler ends first, too: a first step
- * on OpenCL took 10 to 24 s more. Measured from the call: 0 to 20 ms on a CPU, to 85 ms until yk_close ends, 20 ms in collectives. */
+/* [safe] Ends the job, for all ranks, from any thread of the program while the job is open, but from no signal handler. A step that runs
+ * returns within 100 ms on a CPU, and so do waits for other ranks. Every rank's error (YK_E_CANCELLED) names this one. yk_close is still to
+ * be called, by the job's own thread; a CPU computes no more within 100 ms. A job that is closed already is left alone, as is NULL. Another
+ * device (OpenCL, Vulkan, CUDA) first ends the commands it has: the step returns within 500 ms, and yk_close waits for the device. If it
+ * finishes nothing for 2 s, yk_close returns, and the process keeps what that device holds. A compiler ends first, too: a first step on
+ * OpenCL took 10 to 24 s more. Measured from the call: 0 to 20 ms on a CPU, to 85 ms until yk_close ends, 20 ms in collectives. */
 YK_API void yk_cancel(yk_job *job);
-/* [safe] Lines that would go to standard error are given to write(user, line) instead, without their newline: of all jobs of the process,
- * from any thread, one at a time. It makes no call of this header. NULL: standard error again. Among them are lines that yk_launch and
- * yk_launch_ranks say of their ranks; ranks of yk_launch_ranks inherit `write`, and those of yk_launch are programs of their own. */
+/* [safe] Gives lines for standard error to write(user, line) instead, without their newline. They come from all jobs of the process, from
+ * any thread, one at a time. It makes no call of this header. NULL: standard error again. Among them are lines that yk_launch and
+ * yk_launch_ranks say of their ranks. Ranks of yk_launch_ranks inherit `write`; those of yk_launch are programs of their own. */
 YK_API void yk_set_log(void (*write)(void *user, const char *line), void *user);
 
 /* [waits] [safe] Starts the program argv (last member NULL) once per rank, waits for all, and returns the exit code. It does so if
  * `devices` (as in yk_config) selects several ranks and this process is not one of them. Otherwise returns -1 at once: the caller
  * continues in this process. Errors go to the log (yk_set_log). Called before yk_open, by a program with one thread. */
 YK_API int yk_launch(const char *devices, char *const *argv);
-/* [waits] [safe] yk_launch for a process without a program of its own (a notebook, a test): forks it `ranks` times and calls
- * function(argument) in each child. Returns the job's exit code when all have ended; errors go to the log. The function returns
- * its rank's exit code, that of yk_close. ranks 0: one per device of `devices`. Ranks beyond the devices split the cores, or share the
- * one named device. In a process that is a rank already, the function is called directly; then another `ranks` than the job's is an
- * error. An error after yk_open too: open jobs inside the function only. */
+/* [waits] [safe] yk_launch for a process without a program of its own (a notebook, a test). Forks it `ranks` times and calls
+ * function(argument) in each child. Returns the job's exit code when all have ended; errors go to the log. The function returns its rank's
+ * exit code, that of yk_close. ranks 0: one per device of `devices`. Ranks beyond the devices split the cores, or share the one named
+ * device. In a process that is a rank already, the function is called directly; then another `ranks` than the job's is an error. An error
+ * after yk_open too: open jobs inside the function only. */
 YK_API int yk_launch_ranks(uint32_t ranks, const char *devices, int (*function)(void *argument), void *argument);
 
 /* [safe] Restarts of this job so far, after a rank died or failed; 0 in the first run. `yoke launch --max-restarts` or YOKE_MAX_RESTARTS
@@ -185,7 +185,7 @@ YK_API int yk_launch_ranks(uint32_t ranks, const char *devices, int (*function)(
  * began before. */
 YK_API uint32_t yk_restart_count(void);
 
-/* [safe] The number of this rank, 0 to yk_world_size - 1, and the number of ranks; 0 and 1 for a job that failed to open. */
+/* [safe] The number of this rank, 0 to yk_world_size - 1, and the number of ranks. They are 0 and 1 for a job that failed to open. */
 YK_API uint32_t yk_rank(const yk_job *job);
 YK_API uint32_t yk_world_size(const yk_job *job);
 /* [safe] True on rank 0, which writes files and prints. */
@@ -216,7 +216,7 @@ typedef struct yk_memory {
     uint64_t plan_bytes;           /* host memory of these plans, estimated */
     uint64_t plans_made;           /* plans made so far, with those that went */
     uint64_t host;                 /* host memory of this rank with yk_config.offload, at most: optimizer, sums of gradients in slices,
-                                    * frozen parameters with "params=host", and on an only rank gradients and parameters */
+                                    * and frozen parameters with "params=host". On an only rank also gradients and parameters */
     uint64_t disk;                 /* this rank's file with "state=nvme:DIR" */
 } yk_memory;
 /* [safe] Fills m. */
@@ -233,8 +233,8 @@ YK_API uint64_t yk_param_hash(yk_job *job);
 YK_API void yk_average_params(yk_job *job);
 /* [all] [waits] Returns when all ranks have called it. */
 YK_API void yk_barrier(yk_job *job);
-/* [all] [waits] Rank 0 runs the code between the two calls first, with `local` the first rank of each host; the other ranks wait in
- * _begin, then run it. For downloads and caches (Accelerate's main_process_first, local_main_process_first). */
+/* [all] [waits] Rank 0 runs the code between the two calls first, with `local` the first rank of each host. The other ranks wait in _begin,
+ * then run it. For downloads and caches (Accelerate's main_process_first, local_main_process_first). */
 YK_API void yk_main_first_begin(yk_job *job, bool local);
 YK_API void yk_main_first_end(yk_job *job, bool local);
 /* [safe] Raises this rank's flag for yk_check_trigger. */
@@ -283,8 +283,8 @@ typedef struct yk_pad_config {
     double value;   /* value of the new elements */
     bool pad_first; /* in front, instead of behind */
 } yk_pad_config;
-/* [all] [waits] Pads data of shape dim[0..dims) (f32, f64, i32, i64, u8 or bool) along an axis to the longest rank's length, and sets
- * dim[axis] to it. The other lengths are equal on all ranks. c NULL: zeros behind, along the first axis. */
+/* [all] [waits] Pads data of shape dim[0..dims) (f32, f64, i32, i64, u8 or bool) along an axis to the longest rank's length. Sets dim[axis]
+ * to it. The other lengths are equal on all ranks. c NULL: zeros behind, along the first axis. */
 YK_API const void *yk_pad_across_ranks(yk_job *job, yk_dtype dtype, uint32_t dims, int64_t *dim, const void *data,
                                        const yk_pad_config *c, size_t size);
 /* [safe] Splits n items into one run per rank: *first and *count are this rank's; the first ranks get the surplus items. Returns the number
@@ -331,10 +331,10 @@ YK_API void yk_grad_read(yk_t param, float *data, size_t n);
  * of this rank's rows (yk_set_rows, else the first length of the step's first input). Any other input must be equal on all ranks, which
  * Yoke checks. */
 YK_API yk_t yk_input(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t *dim, const void *data);
-/* Declares x equal on all ranks although its first length fits this rank's rows. x is an input (class weights, a table), or yk_expand of
- * a replicated value. Call it before any use of x; returns x. */
+/* Declares x equal on all ranks although its first length fits this rank's rows. Its operand x is an input (class weights, a table), or
+ * yk_expand of a replicated value. Call it before any use of x; returns x. */
 YK_API yk_t yk_replicated(yk_t x);
-/* Sets the rows of the global micro batch that this rank's inputs hold: `local` global row numbers (NULL: 0..local-1), and the number of
+/* Sets the rows of the global micro batch that this rank's inputs hold. They are `local` global row numbers (NULL: 0..local-1), of `global`
  * rows over all ranks. Dropout follows the global row number. Loaders call it themselves. local may be 0. */
 YK_API void yk_set_rows(yk_job *job, int64_t local, const int32_t *row, int64_t global);
 /* [all] [waits] This rank's part of the next global micro batch of n rows, by measured speed: rows *first to *first + *count - 1.
@@ -365,7 +365,7 @@ YK_API yk_t yk_keep(yk_t x);
  * after yk_backward a mean gives this rank's part of the global mean. In training, a value that is not linear in such a sum or mean uses
  * all ranks' rows. Every rank must read a value that depends on all ranks' rows. */
 YK_API double yk_item(yk_t x);
-/* [all] [waits] Copies a value of any shape, f32, i32 or bool (1 byte) as the value is; bytes must be the size of all its elements.
+/* [all] [waits] Copies a value of any shape, f32, i32 or bool (1 byte) as the value is. The size of all its elements must be `bytes`.
  * Writes nothing after an error. */
 YK_API void yk_read(yk_t x, void *data, size_t bytes);
 /* Adds x, one number, under a name to the tracker's next line (Accelerate's log). The line is written when the number is known; no call
@@ -429,8 +429,8 @@ YK_API yk_t yk_sum(yk_t x, uint32_t axes, bool keep);
 YK_API yk_t yk_mean(yk_t x, uint32_t axes, bool keep);
 YK_API yk_t yk_max(yk_t x, uint32_t axes, bool keep);
 YK_API yk_t yk_argmax(yk_t x, int32_t axis);                         /* i32; the first of equal ones; over rows their global numbers */
-/* The rows of all ranks on each rank, [global rows, ..] f32 in global row order, for losses over pairs of rows: x times the transpose of
- * the result. The gradient of a row sums all ranks' uses of it. With one rank it returns x; in evaluation, this rank's rows. */
+/* The rows of all ranks on each rank, [global rows, ..] f32 in global row order. Losses over pairs of rows use them: x times the transpose
+ * of the result. The gradient of a row sums all ranks' uses of it. With one rank it returns x; in evaluation, this rank's rows. */
 YK_API yk_t yk_gather_rows(yk_t x);
 /* Products. */
 YK_API yk_t yk_matmul(yk_t a, yk_t b);                               /* [.., M, K] x [.., K, N], leading ones broadcast */
@@ -487,7 +487,7 @@ typedef struct yk_attention_config {
     yk_t key_keep;    /* [B, Tk], 0 = never seen, any numeric type; default none */
     yk_t bias;        /* added to the scaled scores, broadcast to [B,H,Tq,Tk]; default none */
 } yk_attention_config;
-/* softmax(scale q kᵀ + bias) v: q [B, H, Tq, D], k and v [B, Hk, Tk, D] with H a multiple of Hk: [B, H, Tq, D]. */
+/* softmax(scale q kᵀ + bias) v: [B, H, Tq, D]. Shapes: q [B, H, Tq, D], k and v [B, Hk, Tk, D] with H a multiple of Hk. */
 YK_API yk_t yk_attention(yk_t q, yk_t k, yk_t v, const yk_attention_config *c, size_t size);
 /* YK_NO: an absent optional operand. */
 #ifdef __cplusplus
@@ -523,8 +523,8 @@ YK_API yk_t yk_mse_loss(yk_t x, yk_t target, const yk_loss_config *c, size_t siz
 YK_API void yk_recompute_begin(yk_job *job);
 YK_API void yk_recompute_end(yk_job *job);
 
-/* Computes the operations traced between the two calls, and their gradients, in f32 from widened operands, in a job in bf16 or fp16
- * (torch's autocast with enabled=False; its .float() is not needed). No effect in f32. Not nested. */
+/* Computes the operations traced between the two calls, and their gradients, in f32 from widened operands, in a job in bf16 or fp16. This
+ * is torch's autocast with enabled=False; its .float() is not needed. No effect in f32. Not nested. */
 YK_API void yk_full_precision_begin(yk_job *job);
 YK_API void yk_full_precision_end(yk_job *job);
 
@@ -669,8 +669,8 @@ YK_API uint32_t yk_data_vocab(const yk_data *d);
 YK_API void yk_data_shape(const yk_data *d, int64_t chw[3]);
 /* [safe] The folder of the data's tokenizer files; NULL if absent. */
 YK_API const char *yk_data_tokenizer(const yk_data *d);
-/* [waits] Writes the data's tokenizer files into DIR, which must have none of them, with a tokenizer_config.json that records casing,
- * accents and class as they were used. Characters and bytes get a tokenizer.json. */
+/* [waits] Writes the data's tokenizer files into DIR, which must have none of them. A tokenizer_config.json records casing, accents and
+ * class as they were used. Characters and bytes get a tokenizer.json. */
 YK_API void yk_data_save_tokenizer(const yk_data *d, const char *dir);
 /* [all] [waits] The next batch of this rank; ends the previous batch's step. False at the end of the epoch or after an error. A loop by
  * hand continues at the current place of the data; yk_data_seek goes elsewhere. */
@@ -726,7 +726,7 @@ YK_API uint32_t yk_find_batch_size(const yk_config *config, uint32_t start, void
                                    void *user, size_t size);
 
 /* Loops over the batches of an epoch: opens each step, and ends it if the body did not call yk_step. After a break the next loop is a new
- * epoch from its first batch, as a new `for` over a DataLoader; after yk_data_seek or yk_load it continues at that place. */
+ * epoch from its first batch, as a new `for` over a DataLoader. After yk_data_seek or yk_load it continues at that place. */
 #define yk_each(batch, job, data)                                                                                      \
     for (yk_batch batch = YK_EMPTY; yk_ok(job) && yk_data_each(data, &batch); yk_end(job))
 
@@ -734,10 +734,10 @@ YK_API uint32_t yk_find_batch_size(const yk_config *config, uint32_t start, void
 
 typedef struct yk_model yk_model;
 /* name: "mlp", "resnet20", "resnet32", "resnet18", "resnet50", "gpt2", "bert" (sequence classification), "bert-mlm".
- * config: "key=value,key=value" by Hugging Face's keys, or NULL. data (may be NULL) gives classes, vocabulary and image shape.
- * prefix=P in config, here and below, puts P before each parameter's name in the job, but not in files: for two models of one kind
- * (prefix=teacher.). new_head=yes, for weights from a file: a classifier whose classes differ from the data's, in number or names, starts
- * new. Without it another number of classes is an error. resumes=yes: yk_load follows, so no line says what such a file lacks. */
+ * config: "key=value,key=value" by Hugging Face's keys, or NULL. The data (may be NULL) give classes, vocabulary and image shape. In
+ * config, here and below, prefix=P puts P before each parameter's name in the job, not in files. It serves two models of one kind
+ * (prefix=teacher.). With new_head=yes, for weights from a file, a classifier whose classes differ from the data's, in number or names,
+ * starts new. Else another number of classes is an error. resumes=yes: yk_load follows, so no line says what such a file lacks. */
 YK_API yk_model *yk_model_new(yk_job *job, const char *name, const char *config, const yk_data *data);
 /* [all] [waits] Architecture and weights from a Hugging Face folder (config.json, model.safetensors or its shards). A head that the file
  * lacks (a classifier on an encoder) starts new, with a message; unused tensors give a message too. Features that Yoke does not compute
@@ -778,7 +778,7 @@ YK_API bool yk_model_decays(const yk_model *m, const char *param);
 
 /* [all] [waits] Saves a run so that it can continue bit for bit: parameters, optimizer, schedule, scale, step, place in the data. Files are
  * written beside, synced and renamed; readers check sums. Several ranks continue with their shares and measurements. Sums follow shares:
- * bits stay equal until the uninterrupted run would have changed its shares, which it reviews every ten steps; from then on results are
+ * bits stay equal until the uninterrupted run would have changed its shares, which it reviews every ten steps. From then on results are
  * equal up to the order of sums. A job with another number of ranks measures anew. */
 YK_API void yk_save(yk_job *job, const char *dir);
 /* [all] [waits] Loads a checkpoint; the same parameters, optimizer, schedule and data must exist before. */
