@@ -77,7 +77,7 @@ ok "a row of the public table that lacks a column is refused" public_column
 plugin() { make_tables "$row" && refused 'YK_OP_TWICE.* not handled in switch' backends/cpu/cpu_ops.c; }
 ok "a plugin of this tree that forgets it is refused" plugin
 
-# The five steps of "Where to add" name all that sinh took: the files that know it, apart from its own tests and this page's decision.
+# The five steps of "Places to add" name all that sinh took: the files that know it, apart from its own tests and this page's decision.
 named() {
     sed -n '/^An operation takes five steps/,/^A way is/p' "$YOKE_SOURCE/docs/architecture.md" | tr '`' '\n' |
         grep '^[a-z]*/[^ ]*\.[a-z*]*$' | grep -v '^tests/unit\|^tools\|minors' >"$out/patterns" # which name no map
