@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All exchanges of one rank's engine with other ranks: exchange.c makes every request of core/run on communicators.
+ * All exchanges of one rank's engine with other ranks: exchange.c makes every request of core/run on communicators. Pulls of slices, which
+ * one rank makes alone, are those of core/coll/pull.h (values/far_slices.h).
  *
  * A rank talks if its job has other ranks and its device does not plan only. A request of a rank that does not talk does nothing. A rank
  * has two blocks for exchanges: its gradients, and the parameters as all members have updated them. Each block is laid out as the trained
@@ -12,7 +13,6 @@
 #ifndef YOKE_CORE_RUN_EXCHANGE_H
 #define YOKE_CORE_RUN_EXCHANGE_H
 
-#include "core/coll/pull.h"
 #include "core/group/group.h"
 #include "core/run/run.h"
 #include "core/run/values/home.h"
@@ -144,17 +144,6 @@ void yk__exchange_drop(yk__request **r);                     /* the same for a j
  * happen between the calls. *waited: end adds the seconds that it waited. */
 yk_status yk__exchange_all_reduce_begin(yk__exchange *exchange, float *v, uint64_t n, uint32_t op, yk_error *err);
 yk_status yk__exchange_all_reduce_end(yk__exchange *exchange, float *v, uint64_t n, uint32_t op, double *waited, yk_error *err);
-
-/* ---- Far slices (values/far_slices.h): on a rank that talks; elements of f32 ---- */
-
-/* Offers elements of the bucket to pulls of other ranks; mem NULL: none (core/coll/pull.h). */
-yk_status yk__exchange_offer(yk__exchange *exchange, uint32_t bucket, const float *mem, uint64_t at, uint64_t n, yk_error *err);
-yk_status yk__exchange_withdraw(yk__exchange *exchange, yk_error *err);
-void yk__exchange_publish(yk__exchange *exchange);
-yk_status yk__exchange_pull(yk__exchange *exchange, uint32_t bucket, const yk__pull_part *part, uint32_t n, yk__pulling **pulling,
-                            yk_error *err);
-yk_status yk__exchange_pulled(yk__pulling **pulling, yk_error *err);
-void yk__exchange_pull_drop(yk__pulling **pulling);
 
 /* ---- For all: members take part, excluded ranks get the results ---- */
 

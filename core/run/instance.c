@@ -15,7 +15,7 @@
 
 static void lane_free(yk__lane_buffer *lane, yk__queue *q, yk__account account)
 {
-    yk__exchange_pull_drop(&lane->pulling); /* a run that failed has left it */
+    yk__coll_pull_drop(&lane->pulling); /* a run that failed has left it */
     yk__queue_unbuffer(q, &lane->buffer, lane->bytes, account);
     yk__queue_unpin(q, &lane->pin);
     yk__free(lane->host);

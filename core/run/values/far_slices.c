@@ -43,14 +43,14 @@ yk_status yk__far_make(yk__params *p, yk__bucket *b, yk_error *err)
         return yk__fail_mem(err, bytes, "slices of parameters");
     if (!p->queue->dev->plans_only) /* a device that only plans touches no page, so its slices cost no memory */
         memset(b->own, 0, bytes);
-    return is_far(p) ? yk__exchange_offer(p->exchange, key_of(p, b), b->own, b->begin, b->end - b->begin, err) : YK_OK;
+    return is_far(p) ? yk__coll_offer(p->exchange->coll, key_of(p, b), b->own, b->begin * sizeof *b->own, bytes, err) : YK_OK;
 }
 
 void yk__far_drop(yk__params *p, yk__bucket *b)
 {
     yk_error ignored = YK_ERROR_INIT; /* the offer exists, so its withdrawal needs no memory */
     if (b->own && is_far(p))
-        yk__exchange_offer(p->exchange, key_of(p, b), NULL, 0, 0, &ignored);
+        yk__coll_offer(p->exchange->coll, key_of(p, b), NULL, 0, 0, &ignored);
     yk__free(b->own);
     b->own = NULL;
 }
@@ -67,13 +67,13 @@ uint64_t yk__far_bytes(const yk__params *p)
 
 yk_status yk__far_withdraw(yk__params *p, yk_error *err)
 {
-    return is_far(p) ? yk__exchange_withdraw(p->exchange, err) : YK_OK;
+    return is_far(p) ? yk__coll_withdraw(p->exchange->coll, err) : YK_OK;
 }
 
 void yk__far_publish(yk__params *p)
 {
     if (is_far(p))
-        yk__exchange_publish(p->exchange);
+        yk__coll_publish(p->exchange->coll);
 }
 
 static yk_status take_moved(yk__params *p, yk__bucket *b, const yk__bucket *was, const float *old, float *all, yk_error *err)
@@ -129,7 +129,7 @@ yk_status yk__far_begin(const yk__params *p, const yk__bucket *b, yk__range rang
         return yk__fail_mem(err, p->exchange->world * sizeof *part, "a pull");
     n = list_parts(p, b, range, to, part);
     if (n)
-        yk__exchange_pull(p->exchange, key_of(p, b), part, n, pulling, err);
+        yk__coll_pull(p->exchange->coll, key_of(p, b), part, n, pulling, err);
     yk__free(part);
     return err->status;
 }
@@ -139,5 +139,5 @@ yk_status yk__far_read(const yk__params *p, const yk__bucket *b, yk__range range
     yk__pulling *pulling;
     if (range.from == range.to || yk__far_begin(p, b, range, to, &pulling, err))
         return err->status;
-    return yk__exchange_pulled(&pulling, err);
+    return yk__coll_pulled(&pulling, err);
 }
