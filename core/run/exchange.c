@@ -373,10 +373,10 @@ yk_status yk__exchange_all_reduce_end(yk__exchange *exchange, float *v, uint64_t
         double begin;
         if (from && begin_request(members_of(exchange), &d, &exchange->reduction, err))
             return err->status;
-        begin = yk__seconds();
+        begin = yk__clock_seconds();
         if (yk__exchange_wait(&exchange->reduction, err))
             return err->status;
-        *waited += yk__seconds() - begin;
+        *waited += yk__clock_seconds() - begin;
         from += d.count;
     }
     return YK_OK;

@@ -114,7 +114,7 @@ static yk_status step_slices(yk__updater *u, const yk__update *update, double fa
         h[YK_HYPER_GRAD_SCALE] = (float)(factor / update->divisor);
         h[YK_HYPER_CLIP] = update->clip_value > 0.0 ? (float)update->clip_value : INFINITY;
     }
-    u->started = yk__seconds();
+    u->started = yk__clock_seconds();
     if (yk__params_restore(u->params, err))
         return err->status;
     if (yk__params_offload(u->params) && (yk__params_settle(u->params, err) || yk__queue_idle(u->params->queue, err)))

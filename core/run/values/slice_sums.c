@@ -144,12 +144,12 @@ static void part_add(const yk__params *p, const yk__sum_part *part)
 
 static yk_status part_finish(yk__params *p, yk__sum_part *part, yk_error *err)
 {
-    const double begin = yk__seconds();
+    const double begin = yk__clock_seconds();
     const int64_t begin_ns = yk__clock_ns();
     const yk__bucket *b = part->bucket;
     if (!b || part_post(p, part, err) || yk__exchange_wait(&part->request, err))
         return err->status;
-    p->queue->exchanging += yk__seconds() - begin;
+    p->queue->exchanging += yk__clock_seconds() - begin;
     if (p->exchange->medium)
         yk__tracer_span(p->queue->tracer, YK__LANE_WIRE, "reduce_scatter", (uint64_t)(b - p->bucket), part->begun_ns, part->done_ns);
     yk__tracer_span(p->queue->tracer, YK__LANE_HOST, "wait", (uint64_t)(b - p->bucket), begin_ns, yk__clock_ns());
