@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-libyokecore_la_SOURCES += core/run/actions.c core/run/actions.h core/run/api.c core/run/arena.c core/run/arena.h \
+libyokecore_la_SOURCES += core/run/actions.c core/run/actions.h core/run/api.c \
 	core/run/values/average.c core/run/values/average.h core/run/cache.c core/run/engine.h core/run/exchange.c core/run/exchange.h \
 	core/run/exec.c \
 	core/run/exec.h core/run/values/fetch.c core/run/values/fetch.h core/run/host_device.c core/run/host_device.h \
