@@ -178,6 +178,22 @@ yk_status yk__prog_new(yk__exec *exec, const yk__plan_request *r, yk__prog **out
     return err->status;
 }
 
+yk_status yk__prog_of_graph(yk__exec *exec, yk__graph *g, yk__prog_ends ends, yk__prog **p, yk_error *err)
+{
+    yk__plan_request r;
+    yk__prog_request(exec, g, &r);
+    r.single_rank = true;
+    r.gathers = false;
+    r.n_updated = ends.n_updated;
+    r.n_result = ends.n_result, r.result = ends.result;
+    if (g->error.status)
+        *err = g->error;
+    else if (!err->status)
+        yk__prog_new(exec, &r, p, err);
+    yk__graph_free(g);
+    return err->status;
+}
+
 void yk__prog_free(const yk__exec *exec, yk__prog *p)
 {
     if (!p)
