@@ -382,6 +382,14 @@ yk_status yk__exchange_all_reduce_end(yk__exchange *exchange, float *v, uint64_t
     return YK_OK;
 }
 
+yk_status yk__exchange_sum_vector(yk__exchange *exchange, float *v, uint64_t n, yk_error *err)
+{
+    double waited = 0.0;
+    if (!n || yk__exchange_all_reduce_begin(exchange, v, n, YK_REDUCE_SUM, err))
+        return err->status;
+    return yk__exchange_all_reduce_end(exchange, v, n, YK_REDUCE_SUM, &waited, err);
+}
+
 /* ---- For all ---- */
 
 yk_status yk__exchange_sum(yk__exchange *exchange, double *v, uint32_t n, yk_error *err)

@@ -145,6 +145,9 @@ void yk__exchange_drop(yk__request **r);                     /* the same for a j
 yk_status yk__exchange_all_reduce_begin(yk__exchange *exchange, float *v, uint64_t n, uint32_t op, yk_error *err);
 yk_status yk__exchange_all_reduce_end(yk__exchange *exchange, float *v, uint64_t n, uint32_t op, double *waited, yk_error *err);
 
+/* The sum of both calls at once. */
+yk_status yk__exchange_sum_vector(yk__exchange *exchange, float *v, uint64_t n, yk_error *err);
+
 /* ---- For all: members take part, excluded ranks get the results ---- */
 
 yk_status yk__exchange_sum(yk__exchange *exchange, double *v, uint32_t n, yk_error *err);

@@ -71,13 +71,11 @@ yk_status yk__params_average(yk__params *p, double weight, yk_error *err)
 
 static yk_status average_moment(yk__params *p, const yk__bucket *b, uint32_t k, double weight, float *all, yk_error *err)
 {
-    double waited = 0.0;
     if (yk__moment_read(p, b, k, (yk__range){0, b->layout.n}, all, err))
         return err->status;
     for (uint64_t i = 0; i < b->layout.n; i++)
         all[i] = (float)(weight * (double)all[i]);
-    if (yk__exchange_all_reduce_begin(p->exchange, all, b->layout.n, YK_REDUCE_SUM, err) ||
-        yk__exchange_all_reduce_end(p->exchange, all, b->layout.n, YK_REDUCE_SUM, &waited, err))
+    if (yk__exchange_sum_vector(p->exchange, all, b->layout.n, err))
         return err->status;
     return yk__moment_write(p, b, k, (yk__range){0, b->layout.n}, all, err);
 }
