@@ -21,7 +21,7 @@ static yk_status free_arena_for_moments(yk__updater *u, yk_error *err)
     const yk__params *p = u->params;
     uint64_t need = 0;
     for (uint32_t i = 0; i < p->n_bucket; i++)
-        need += (p->bucket[i].end - p->bucket[i].begin) * sizeof(float) * p->n_moment;
+        need += yk__bucket_own_bytes(&p->bucket[i]) * p->n_moment;
     if (!p->state_home->on_device || !yk__queue_most(exec->queue) || exec->queue->held + need <= yk__queue_most(exec->queue))
         return YK_OK;
     if (yk__queue_idle(exec->queue, err))

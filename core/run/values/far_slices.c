@@ -16,11 +16,6 @@
 
 #define PAGE 4096u /* bytes: buffers over host memory begin at multiples */
 
-static uint64_t own_bytes(const yk__bucket *b)
-{
-    return (b->end - b->begin) * sizeof *b->own;
-}
-
 static bool is_far(const yk__params *p)
 {
     return p->far && p->exchange->medium;
@@ -35,7 +30,7 @@ static uint32_t key_of(const yk__params *p, const yk__bucket *b)
 
 yk_status yk__far_make(yk__params *p, yk__bucket *b, yk_error *err)
 {
-    const uint64_t bytes = own_bytes(b);
+    const uint64_t bytes = yk__bucket_own_bytes(b);
     if (!bytes)
         return YK_OK;
     b->own = yk__malloc_aligned(bytes, PAGE);
@@ -59,7 +54,7 @@ uint64_t yk__far_bytes(const yk__params *p)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < p->n_bucket && p->far && !yk__queue_wraps(p->queue); i++)
-        bytes += own_bytes(&p->bucket[i]);
+        bytes += yk__bucket_own_bytes(&p->bucket[i]);
     return bytes;
 }
 
@@ -82,7 +77,7 @@ static yk_status take_moved(yk__params *p, yk__bucket *b, const yk__bucket *was,
         memcpy(all + was->begin, old, (was->end - was->begin) * sizeof *all);
     if (yk__exchange_move(p->exchange, &was->layout.slice, &b->layout.slice, all, err) || b->begin == b->end)
         return err->status;
-    memcpy(b->own, all + b->begin, own_bytes(b));
+    memcpy(b->own, all + b->begin, yk__bucket_own_bytes(b));
     if (b->home->in_block)
         return YK_OK;
     return yk__params_put(p, b, (yk__range){b->begin, b->end}, b->own, err) ? err->status : yk__queue_idle(p->queue, err);

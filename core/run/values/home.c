@@ -105,19 +105,14 @@ static yk__bound bind_nothing(const yk__bucket *b, yk__range range, uint64_t poi
     return (yk__bound){0};
 }
 
-static uint64_t slice_bytes(const yk__bucket *b)
-{
-    return (b->end - b->begin) * yk_dtype_bytes(b->layout.dtype);
-}
-
 static bool make_slice(yk__params *p, yk__bucket *b, yk_error *err)
 {
-    return !slice_bytes(b) || !yk__queue_buffer(p->queue, slice_bytes(b), &b->values, YK__PARAM_BYTES, err);
+    return !yk__bucket_own_bytes(b) || !yk__queue_buffer(p->queue, yk__bucket_own_bytes(b), &b->values, YK__PARAM_BYTES, err);
 }
 
 static void drop_slice(yk__params *p, yk__bucket *b)
 {
-    yk__queue_unbuffer(p->queue, &b->values, slice_bytes(b), YK__PARAM_BYTES);
+    yk__queue_unbuffer(p->queue, &b->values, yk__bucket_own_bytes(b), YK__PARAM_BYTES);
 }
 
 /* range: within the slice, or all for a program that addresses elements from the slice's begin. */
@@ -135,7 +130,8 @@ static bool far_fits(const yk__params *p, const yk__bucket *b)
 
 static bool make_far(yk__params *p, yk__bucket *b, yk_error *err)
 {
-    return !yk__far_make(p, b, err) && (!b->own || !yk__queue_wrap(p->queue, b->own, slice_bytes(b), &b->values, YK__PARAM_BYTES, err));
+    const uint64_t bytes = yk__bucket_own_bytes(b);
+    return !yk__far_make(p, b, err) && (!b->own || !yk__queue_wrap(p->queue, b->own, bytes, &b->values, YK__PARAM_BYTES, err));
 }
 
 static void drop_far(yk__params *p, yk__bucket *b)
@@ -154,7 +150,7 @@ static bool make_far_copy(yk__params *p, yk__bucket *b, yk_error *err)
 {
     if (yk__far_make(p, b, err) || !b->own)
         return !err->status;
-    yk__queue_pin(p->queue, b->own, slice_bytes(b), &b->own_pin);
+    yk__queue_pin(p->queue, b->own, yk__bucket_own_bytes(b), &b->own_pin);
     return make_slice(p, b, err);
 }
 

@@ -320,7 +320,7 @@ uint64_t yk__params_slice_bytes(const yk__params *p)
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < p->n_bucket; i++)
         if (p->bucket[i].home && p->bucket[i].home->kind == YK__HOME_SLICE)
-            bytes += (p->bucket[i].end - p->bucket[i].begin) * yk_dtype_bytes(p->bucket[i].layout.dtype);
+            bytes += yk__bucket_own_bytes(&p->bucket[i]);
     return bytes;
 }
 

@@ -210,6 +210,11 @@ static inline uint64_t yk__bucket_bytes(const yk__bucket *b)
 {
     return b->layout.n * yk_dtype_bytes(b->layout.dtype);
 }
+/* The same of the elements that this rank updates: of values, sums, or a moment. */
+static inline uint64_t yk__bucket_own_bytes(const yk__bucket *b)
+{
+    return (b->end - b->begin) * yk_dtype_bytes(b->layout.dtype);
+}
 
 /* Byte of element `at` of a bucket in b->grad, which holds the bucket or this rank's slice. */
 static inline uint64_t yk__grad_at(const yk__params *p, const yk__bucket *b, uint64_t at)

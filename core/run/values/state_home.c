@@ -14,11 +14,6 @@
 
 /* ---- Buffers of the device that updates: this rank's own, or the host's if the rank offloads ---- */
 
-static uint64_t slice_bytes(const yk__bucket *b)
-{
-    return (b->end - b->begin) * sizeof(float);
-}
-
 static bool device_fits(const yk__params *p)
 {
     return !yk__params_offload(p);
@@ -42,12 +37,12 @@ static void buffers_close(yk__params *p)
 
 static yk_status buffer_make(yk__params *p, yk__bucket *b, uint32_t k, yk_error *err)
 {
-    return slice_bytes(b) ? yk__queue_buffer(p->updates, slice_bytes(b), &b->moment[k], YK__STATE_BYTES, err) : YK_OK;
+    return yk__bucket_own_bytes(b) ? yk__queue_buffer(p->updates, yk__bucket_own_bytes(b), &b->moment[k], YK__STATE_BYTES, err) : YK_OK;
 }
 
 static void buffer_drop(yk__params *p, yk__bucket *b, uint32_t k)
 {
-    yk__queue_unbuffer(p->updates, &b->moment[k], slice_bytes(b), YK__STATE_BYTES);
+    yk__queue_unbuffer(p->updates, &b->moment[k], yk__bucket_own_bytes(b), YK__STATE_BYTES);
 }
 
 static yk__bound buffer_bind(const yk__params *p, const yk__bucket *b, uint32_t k)
