@@ -13,9 +13,9 @@
 #ifndef YOKE_CORE_RUN_EXCHANGE_H
 #define YOKE_CORE_RUN_EXCHANGE_H
 
+#include "core/coll/slices.h"
 #include "core/group/group.h"
 #include "core/run/run.h"
-#include "core/run/values/home.h"
 
 /* The medium between this rank and the other ranks. */
 typedef enum yk__medium {

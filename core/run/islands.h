@@ -32,11 +32,11 @@ typedef struct yk__island {
     bool asked;          /* yk__island_open has run */
 } yk__island;
 
-/* Opens the island, once; collective over all ranks. A rank without other ranks to join gets no island, which is no error. Devices that
+/* Opens the island, unless `asked` says that it was opened before; collective over all ranks. A rank without other ranks to join gets no island, which is no error. Devices that
  * plan only learn the ranks they would be joined with. */
 yk_status yk__island_open(yk__island *island, yk__queue *queue, yk__exchange *exchange, yk_error *err);
 /* Probes a joined island by sums and a broadcast of known numbers, in some milliseconds. A wrong result is YK_E_DEVICE_LOST, and the error
- * names the plugin, the collective and the ranks. yk__island_open calls it unless YOKE_PROBE is off. */
+ * names the plugin, the collective and the ranks. It does nothing without an island, or with YOKE_PROBE=off. */
 yk_status yk__island_probe(yk__island *island, yk_error *err);
 /* Call it when all submitted commands are done, or the job was given up. It does nothing with zeros. */
 void yk__island_close(yk__island *island);

@@ -14,7 +14,7 @@ libyokecore_la_SOURCES += core/run/actions.c core/run/actions.h core/run/api.c \
 	core/run/values/home.c core/run/values/home.h core/run/values/masters.c core/run/values/param_hash.c \
 	core/run/values/param_layout.c core/run/values/param_values.c core/run/values/params.c core/run/values/params.h \
 	core/run/values/sliced_state.c core/run/values/snapshot.c core/run/values/snapshot.h core/run/values/slice_sums.c \
-	core/run/values/slice_sums.h core/run/values/state_file.c core/run/values/state_file.h core/run/values/state_home.c \
+	core/run/values/slice_sums.h core/run/values/state_file.c core/run/values/state_file.h core/run/values/state_buffers.c \
 	core/run/values/state_home.h core/run/values/value_source.h core/run/way.h core/run/ways/alone.c \
 	core/run/ways/choose.c core/run/ways/deferred.c \
 	core/run/ways/excluded.c core/run/ways/far_values.c core/run/ways/gradients.c core/run/ways/island.c core/run/ways/messages.c \

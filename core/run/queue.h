@@ -40,6 +40,12 @@ typedef struct yk__queue {
     double busy_seconds;        /* the last timed run's own seconds, without those of exchanges */
 } yk__queue;
 
+/* Memory of the device that a program or a transfer uses. */
+typedef struct yk__bound {
+    yk_buffer *buffer;
+    uint64_t offset; /* bytes */
+} yk__bound;
+
 /* Bytes that plans keep to: the limit, or the device's memory; 0 if neither is known. */
 uint64_t yk__queue_most(const yk__queue *q);
 /* Adds the remedies to a lack of memory, for `bytes` more of an account where `reserve` are left (0: unknown); returns its status. */

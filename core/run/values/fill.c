@@ -2,7 +2,7 @@
 /*
  * Zeros, written by a program of the device: into fresh parameters and gradients, and into the optimizer's moments.
  *
- * param_layout.c calls yk__fill_zero when buckets are new, and state_home.c when moments are, in the step thread. It returns when the
+ * param_layout.c calls yk__fill_zero when buckets are new, and state_buffers.c when moments are, in the step thread. It returns when the
  * device is done. Shared memory is left as it is: it begins with zeros, and other ranks may have written there.
  */
 #include "core/run/exec.h"

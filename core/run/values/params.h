@@ -144,7 +144,9 @@ typedef struct yk__params {
 
 yk_status yk__params_declare(yk__params *p, const char *name, uint64_t n, bool trained, uint32_t *number, yk_error *err);
 yk_status yk__params_declare_state(yk__params *p, const char *name, yk_dtype dtype, uint64_t n, uint32_t *number, yk_error *err);
-/* Makes buckets and their buffers, with undefined contents; collective. */
+/* Lists the buckets; collective. */
+yk_status yk__params_list(yk__params *p, yk_error *err);
+/* Makes their buffers, with undefined contents, where the way needs them; collective. */
 yk_status yk__params_lay_out(yk__params *p, yk_error *err);
 void yk__params_drop_layout(yk__params *p);
 void yk__params_free(yk__params *p); /* frees states and names; the layout must be gone */
@@ -221,12 +223,6 @@ static inline uint64_t yk__grad_at(const yk__params *p, const yk__bucket *b, uin
 {
     return (at - (p->scatters ? b->begin : 0)) * sizeof(float);
 }
-
-/* ---- host_device.c: a trained bucket on the host device, if the rank offloads ---- */
-
-/* Makes the host device's buffers over the blocks for exchanges. */
-yk_status yk__host_show(yk__params *p, yk__bucket *b, yk_error *err);
-void yk__host_hide(yk__params *p, yk__bucket *b);
 
 /* ---- param_values.c: to and from the host ---- */
 

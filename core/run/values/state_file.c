@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The optimizer's moments in a file on a disk (--offload state=nvme:DIR): the row "file" of the homes of moments (state_home.c), for a rank
+ * The optimizer's moments in a file on a disk (--offload state=nvme:DIR): the row "file" of the homes of moments (state_buffers.c), for a rank
  * whose host updates. api.c makes and frees the file.
  *
  * The optimizer's step takes this rank's slices in blocks through YK__STATE_AREAS areas of host memory, in the step thread. While the host

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The home of the optimizer's moments: the memory of this rank's slices of them, and the way in which the optimizer's step reaches it. The
- * rows of the table stand in state_home.c; the first row that fits is the home of all of a rank's moments (docs/decisions/0091). Other code
+ * rows of the table stand in state_buffers.c; the first row that fits is the home of all of a rank's moments (docs/decisions/0091). Other code
  * calls the columns, so a new home is a new row. The step thread.
  */
 #ifndef YOKE_CORE_RUN_VALUES_STATE_HOME_H
 #define YOKE_CORE_RUN_VALUES_STATE_HOME_H
 
-#include "core/run/values/home.h"
+#include "core/coll/slices.h"
+#include "core/run/queue.h"
 
+struct yk__bucket;
 struct yk__exec;
 struct yk__inputs;
 struct yk__optim_programs;
+struct yk__params;
 
 /* k: number of a moment. range: elements of the bucket, within this rank's slice as it was when the moment was made. */
 typedef struct yk__state_home {
