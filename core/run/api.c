@@ -14,7 +14,6 @@
 
 #include "core/base/mem.h"
 #include "core/base/option.h"
-#include "core/run/values/average.h"
 
 #define PLANS 96u /* programs in the cache unless the config says how many */
 #define SINGLE_BYTES (1ull << 30) /* bytes of a bucket in a job of one rank, which exchanges nothing: few launches, each of many elements */

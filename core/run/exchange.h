@@ -47,7 +47,7 @@ typedef enum yk__blocks {
 /* The part this rank has in a step; it changes with the roles. */
 typedef enum yk__part {
     YK__PART_ALL,      /* the only rank of its job: it updates all parameters */
-    YK__PART_LOCAL,    /* LocalSGD: it updates all parameters, its own copy (average.h); all ranks are members */
+    YK__PART_LOCAL,    /* LocalSGD: it updates all parameters, its own copy (average.c); all ranks are members */
     YK__PART_EXCLUDED, /* no member */
     YK__PART_SOLE,     /* the only member */
     YK__PART_MEMBER    /* one of several */

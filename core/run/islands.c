@@ -10,15 +10,13 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <yoke/extension.h>
 
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
 #include "core/base/process/signals.h"
-#include "core/run/island_join.h"
-
-#define TICKET 256u
 
 /* ---- Members ---- */
 
@@ -34,7 +32,7 @@ typedef struct island_info {
 
 typedef struct island_ticket {
     uint32_t bytes;
-    uint8_t data[TICKET];
+    uint8_t data[YK__ISLAND_TICKET];
 } island_ticket;
 
 static const yk_coll *find_coll(const yk__exchange *exchange, const yk__device *dev)

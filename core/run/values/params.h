@@ -251,6 +251,13 @@ void yk__params_forget_rest(const yk__params *p, const yk__param *q); /* the hos
 /* Gathers all parameters, as their owners have them, on all members. All ranks call it. */
 yk_status yk__params_gather_whole(yk__params *p, yk_error *err);
 
+/* ---- average.c: LocalSGD, in which each rank updates whole parameters of its own ---- */
+
+/* The trained parameters, or their moments, become the mean. weight: of this rank; the weights add up to 1. All members call it, between
+ * windows; gradients are lost. */
+yk_status yk__params_average(yk__params *p, double weight, yk_error *err);
+yk_status yk__moments_average(yk__params *p, double weight, yk_error *err);
+
 /* ---- ways/choose.c ---- */
 
 /* Chooses the way anew. All ranks call it when the island or the roles may have changed, with no exchange under way. */
