@@ -223,7 +223,7 @@ void yk__engine_free(yk__engine *e)
     yk__tracer_close(e->queue.tracer);
     e->queue.tracer = NULL;
     yk__exchange_drop(&e->exchange.reduction);
-    yk__updater_free(&e->updater);
+    yk__optim_free(&e->updater.optim);
     yk__cache_clear(&e->exec);
     yk__compute_drop(&e->exec);
     yk__snapshot_release(&e->snapshot);

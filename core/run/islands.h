@@ -34,8 +34,8 @@ typedef struct yk__island {
     bool asked;          /* yk__island_open has run */
 } yk__island;
 
-/* Opens the island, unless `asked` says that it was opened before; collective over all ranks. A rank without other ranks to join gets no island, which is no error. Devices that
- * plan only learn the ranks they would be joined with. */
+/* Opens the island, unless `asked` says that it was opened before; collective over all ranks. A rank without other ranks to join gets no
+ * island, which is no error. Devices that plan only learn the ranks they would be joined with. */
 yk_status yk__island_open(yk__island *island, yk__queue *queue, yk__exchange *exchange, yk_error *err);
 /* island_join.c: yk_coll.join of this device, as member `own` of `size`, in the step thread. It ends with YK_E_CANCELLED soon after the
  * liveness thread sets *cancel, as a dead member never comes. The plugin's call then goes on by itself until its own limit, and the device

@@ -35,12 +35,7 @@ yk_status yk__updater_begin(yk__updater *u, const yk__opt_layout *layout, yk_err
 {
     if (yk__optim_set_layout(&u->optim, layout, err) || free_arena_for_moments(u, err) || yk__params_make_moments(u->params, err))
         return err->status;
-    return u->params->n_moment ? u->params->state_home->clear(u->optim.exec, err) : YK_OK;
-}
-
-void yk__updater_free(yk__updater *u)
-{
-    yk__optim_free(&u->optim);
+    return u->params->n_moment && u->params->state_home->clear ? u->params->state_home->clear(u->optim.exec, err) : YK_OK;
 }
 
 /* ---- Gradients that are not finite ---- */

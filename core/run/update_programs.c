@@ -198,7 +198,7 @@ static yk_status add_part(yk__optim_programs *optim, yk__optim_part part, const 
 static yk_status make_parts(yk__optim_programs *optim, const stretches *s, yk_error *err)
 {
     const yk__params *p = optim->params;
-    const uint64_t block = p->state_home->block(p);
+    const uint64_t block = p->state_home->block ? p->state_home->block(p) : 0;
     if (!block)
         return add_part(optim, (yk__optim_part){.bucket = YK_NONE}, s, err);
     for (uint32_t i = 0; i < p->n_bucket; i++)

@@ -57,20 +57,6 @@ static bool pulled_block_fits(const yk__params *p, const yk__bucket *b)
     return slice_fits(p, b) && yk__params_offload(p);
 }
 
-static bool make_nothing(yk__params *p, yk__bucket *b, yk_error *err)
-{
-    (void)p;
-    (void)b;
-    (void)err;
-    return true;
-}
-
-static void drop_nothing(yk__params *p, yk__bucket *b)
-{
-    (void)p;
-    (void)b;
-}
-
 /* With all parameters on the host, a frozen bucket lies in this rank's memory there. Nothing exchanges or updates it. */
 static bool frozen_fits(const yk__params *p, const yk__bucket *b)
 {
@@ -95,14 +81,6 @@ static void drop_frozen(yk__params *p, yk__bucket *b)
     yk__queue_unpin(p->queue, &b->own_pin);
     yk__free(b->own);
     b->own = NULL;
-}
-
-static yk__bound bind_nothing(const yk__bucket *b, yk__range range, uint64_t point)
-{
-    (void)b;
-    (void)range;
-    (void)point;
-    return (yk__bound){0};
 }
 
 static bool make_slice(yk__params *p, yk__bucket *b, yk_error *err)
@@ -175,15 +153,15 @@ static const yk__home homes[] = {
     {YK__HOME_MEMORY, "host memory", true, false, block_fits, make_in_block, yk__home_unwrap, yk__home_bind_whole},
     {YK__HOME_SLICE, "far slice", true, true, far_fits, make_far, drop_far, bind_slice},
     {YK__HOME_SLICE, "far slice and its copy", false, true, far_fits_copy, make_far_copy, drop_far, bind_slice},
-    {YK__HOME_BLOCK, "pulled from the host", true, true, pulled_block_fits, make_nothing, drop_nothing, bind_nothing},
-    {YK__HOME_BLOCK, "frozen, pulled from the host", true, true, frozen_fits, make_frozen, drop_frozen, bind_nothing},
+    {YK__HOME_BLOCK, "pulled from the host", true, true, pulled_block_fits, NULL, NULL, NULL},
+    {YK__HOME_BLOCK, "frozen, pulled from the host", true, true, frozen_fits, make_frozen, drop_frozen, NULL},
     {YK__HOME_SLICE, "slice", false, true, slice_fits, make_slice, drop_slice, bind_slice},
     {YK__HOME_DEVICE, "device", false, false, device_fits, make_on_device, drop_on_device, yk__home_bind_whole},
 };
 
 static bool move_in(yk__params *p, yk__bucket *b, const yk__home *home, yk_error *err)
 {
-    if (!home->fits(p, b) || !home->make(p, b, err))
+    if (!home->fits(p, b) || (home->make && !home->make(p, b, err)))
         return false;
     b->home = home;
     return true;
@@ -219,7 +197,7 @@ uint64_t yk__home_frozen_bytes(const yk__params *p)
 
 void yk__home_leave(yk__params *p, yk__bucket *b)
 {
-    if (b->home)
+    if (b->home && b->home->drop)
         b->home->drop(p, b);
     b->home = NULL;
 }

@@ -31,7 +31,8 @@ typedef struct yk__home {
     bool in_block; /* values lie in the block for exchanges: an update leaves them there, and no fetch follows */
     bool pulled;   /* programs pull the bucket to a lane (core/plan/pulls.c) */
     bool (*fits)(const struct yk__params *p, const struct yk__bucket *b);
-    /* Makes b->values, with undefined contents, or those of the block. False without an error if this home cannot be made here. */
+    /* Makes b->values, with undefined contents, or those of the block. False without an error if this home cannot be made here. NULL, as
+     * drop and bind may be: the device has no values. */
     bool (*make)(struct yk__params *p, struct yk__bucket *b, yk_error *err);
     void (*drop)(struct yk__params *p, struct yk__bucket *b);
     /* point: of the queue; commands submitted behind it use the values. */

@@ -328,7 +328,8 @@ void yk__params_drop_layout(yk__params *p)
         yk__slices_free(&b->layout.slice);
         yk__slices_free(&b->summed);
     }
-    p->state_home->close(p);
+    if (p->state_home->close)
+        p->state_home->close(p);
     yk__queue_unpin(p->queue, &p->grad_pin);
     yk__queue_unpin(p->queue, &p->value_pin);
     yk__exchange_release(p->exchange);
@@ -351,7 +352,7 @@ uint64_t yk__params_slice_bytes(const yk__params *p)
 
 yk_status yk__params_make_moments(yk__params *p, yk_error *err)
 {
-    if (p->state_home->open(p, err))
+    if (p->state_home->open && p->state_home->open(p, err))
         return err->status;
     for (uint32_t i = 0; i < p->n_bucket; i++) {
         yk__bucket *b = &p->bucket[i];

@@ -195,7 +195,7 @@ void yk__parts_forget(yk__params *p);
 /* For a program or a transfer of this rank's device, submitted behind `point`. */
 static inline yk__bound yk__params_bind(const yk__bucket *b, yk__range range, uint64_t point)
 {
-    return b->home->bind(b, range, point);
+    return b->home->bind ? b->home->bind(b, range, point) : (yk__bound){0};
 }
 /* Element `at` of the bucket in the block for exchanges, in this rank's far slice, or of a frozen bucket on the host; NULL if it is not
  * there. */
@@ -273,9 +273,6 @@ yk_status yk__params_publish(yk__params *p, yk_error *err);
 yk_status yk__params_publish_late(yk__params *p, yk_error *err);
 /* Copies elements of a bucket from the block for exchanges to a home elsewhere. */
 yk_status yk__params_put_shared(yk__params *p, const yk__bucket *b, yk__range range, yk_error *err);
-/* Brings the members' published values to this rank. Messages, or the transfers to a device's own copies, are on their way when it
- * returns. */
-yk_status yk__params_gather(yk__params *p, yk_error *err);
 /* Device and host may read the bucket. The transfers to a device's own copy go on behind. */
 yk_status yk__params_await(yk__params *p, uint32_t bucket, yk_error *err);
 yk_status yk__params_settle(yk__params *p, yk_error *err); /* all buckets */

@@ -82,7 +82,7 @@ yk_status yk__values_take_others(yk__updater *u, yk_error *err)
     if (yk__exchange_all_written(u->params->exchange, err))
         return err->status;
     begin = yk__clock_seconds();
-    if (yk__params_gather(u->params, err) || !n || !u->measure || yk__params_settle(u->params, err) ||
+    if (u->params->way.gather(u->params, err) || !n || !u->measure || yk__params_settle(u->params, err) ||
         yk__queue_idle(u->exec->queue, err))
         return err->status;
     u->copy_seconds = yk__clock_seconds() - begin;
