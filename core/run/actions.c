@@ -119,7 +119,7 @@ static yk_status far_start(yk__exec *exec, yk__lane_buffer *lane, const yk__buck
 {
     if (yk__queue_wraps(exec->queue) ? yk__queue_idle(exec->queue, err) : yk__queue_wait(exec->queue, lane->point, err))
         return err->status;
-    yk__exchange_pull_drop(&lane->pulling); /* a run that failed has left it */
+    yk__coll_pull_drop(&lane->pulling); /* a run that failed has left it */
     lane->begun_ns = yk__clock_ns();
     return yk__far_begin(exec->params, b, (yk__range){0, b->layout.n}, lane->host, &lane->pulling, err);
 }
@@ -149,7 +149,7 @@ static yk_status pull_wait(yk__exec *exec, yk__prog *p, const yk__action *a, yk_
         return YK_OK;
     yk__lane_buffer *lane = &exec->instance.pulls.lane[pull->lane];
     const int64_t begin = yk__clock_ns();
-    if (yk__exchange_pulled(&lane->pulling, err))
+    if (yk__coll_pulled(&lane->pulling, err))
         return err->status;
     yk__tracer_span(exec->queue->tracer, YK__LANE_WIRE, "pull", pull->bucket, lane->begun_ns, yk__clock_ns());
     yk__tracer_span(exec->queue->tracer, YK__LANE_HOST, "wait", pull->bucket, begin, yk__clock_ns());

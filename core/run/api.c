@@ -14,7 +14,6 @@
 
 #include "core/base/mem.h"
 #include "core/base/option.h"
-#include "core/run/values/average.h"
 
 #define PLANS 96u /* programs in the cache unless the config says how many */
 #define SINGLE_BYTES (1ull << 30) /* bytes of a bucket in a job of one rank, which exchanges nothing: few launches, each of many elements */
@@ -224,7 +223,7 @@ void yk__engine_free(yk__engine *e)
     yk__tracer_close(e->queue.tracer);
     e->queue.tracer = NULL;
     yk__exchange_drop(&e->exchange.reduction);
-    yk__updater_free(&e->updater);
+    yk__optim_free(&e->updater.optim);
     yk__cache_clear(&e->exec);
     yk__compute_drop(&e->exec);
     yk__snapshot_release(&e->snapshot);

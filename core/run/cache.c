@@ -214,7 +214,7 @@ static yk_status find_zero(yk__exec *exec, yk__prog **p, yk_error *err)
 yk_status yk__cache_find(yk__exec *exec, const yk__micro *m, yk__prog **out, yk_error *err)
 {
     const uint64_t key = m ? key_of(exec, m) : 0;
-    const double begin = yk__seconds();
+    const double begin = yk__clock_seconds();
     yk__prog *p;
     if (!m)
         return find_zero(exec, out, err);
@@ -236,7 +236,7 @@ yk_status yk__cache_find(yk__exec *exec, const yk__micro *m, yk__prog **out, yk_
     if (m->loss != YK_NONE && p->plan->kept_bytes > exec->kept_bytes)
         exec->kept_bytes = p->plan->kept_bytes;
     exec->compiles++;
-    exec->plan_seconds = yk__seconds() - begin;
+    exec->plan_seconds = yk__clock_seconds() - begin;
     yk__log(YK_LOG_DEBUG, "engine", "program %zu: %u nodes in %.1f ms", exec->n_prog, p->plan->nodes_after,
             1e3 * exec->plan_seconds);
     *out = p;

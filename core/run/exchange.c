@@ -2,9 +2,9 @@
 /*
  * The engine's exchanges with other ranks: requests on the world and on the members. The step thread of core/run calls all of them.
  *
- * Members alone call the functions under "By members". All ranks call the functions under "For all" and "By all ranks", the allocations,
- * yk__exchange_withdraw and yk__exchange_publish, in one order. An excluded rank calls yk__exchange_read alone; any rank calls
- * yk__exchange_fill, the pulls of far slices and the two notes on roles (yk__exchange_excludes, yk__exchange_note_members) alone.
+ * Members alone call the functions under "By members". All ranks call the functions under "For all" and "By all ranks", and the
+ * allocations, in one order. An excluded rank calls yk__exchange_read alone; any rank calls yk__exchange_fill and the two notes on roles
+ * (yk__exchange_excludes, yk__exchange_note_members) alone. far_slices.c makes the pulls, which need no other rank's call.
  */
 #include "core/run/exchange.h"
 
@@ -373,46 +373,21 @@ yk_status yk__exchange_all_reduce_end(yk__exchange *exchange, float *v, uint64_t
         double begin;
         if (from && begin_request(members_of(exchange), &d, &exchange->reduction, err))
             return err->status;
-        begin = yk__seconds();
+        begin = yk__clock_seconds();
         if (yk__exchange_wait(&exchange->reduction, err))
             return err->status;
-        *waited += yk__seconds() - begin;
+        *waited += yk__clock_seconds() - begin;
         from += d.count;
     }
     return YK_OK;
 }
 
-/* ---- Far slices ---- */
-
-yk_status yk__exchange_offer(yk__exchange *exchange, uint32_t bucket, const float *mem, uint64_t at, uint64_t n, yk_error *err)
+yk_status yk__exchange_sum_vector(yk__exchange *exchange, float *v, uint64_t n, yk_error *err)
 {
-    return yk__coll_offer(exchange->coll, bucket, mem, at * sizeof *mem, n * sizeof *mem, err);
-}
-
-yk_status yk__exchange_withdraw(yk__exchange *exchange, yk_error *err)
-{
-    return yk__coll_withdraw(exchange->coll, err);
-}
-
-void yk__exchange_publish(yk__exchange *exchange)
-{
-    yk__coll_publish(exchange->coll);
-}
-
-yk_status yk__exchange_pull(yk__exchange *exchange, uint32_t bucket, const yk__pull_part *part, uint32_t n, yk__pulling **pulling,
-                            yk_error *err)
-{
-    return yk__coll_pull(exchange->coll, bucket, part, n, pulling, err);
-}
-
-yk_status yk__exchange_pulled(yk__pulling **pulling, yk_error *err)
-{
-    return yk__coll_pulled(pulling, err);
-}
-
-void yk__exchange_pull_drop(yk__pulling **pulling)
-{
-    yk__coll_pull_drop(pulling);
+    double waited = 0.0;
+    if (!n || yk__exchange_all_reduce_begin(exchange, v, n, YK_REDUCE_SUM, err))
+        return err->status;
+    return yk__exchange_all_reduce_end(exchange, v, n, YK_REDUCE_SUM, &waited, err);
 }
 
 /* ---- For all ---- */

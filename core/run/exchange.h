@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All exchanges of one rank's engine with other ranks: exchange.c makes every request of core/run on communicators.
+ * All exchanges of one rank's engine with other ranks: exchange.c makes every request of core/run on communicators. Pulls of slices, which
+ * one rank makes alone, are those of core/coll/pull.h (values/far_slices.h).
  *
  * A rank talks if its job has other ranks and its device does not plan only. A request of a rank that does not talk does nothing. A rank
  * has two blocks for exchanges: its gradients, and the parameters as all members have updated them. Each block is laid out as the trained
@@ -12,10 +13,9 @@
 #ifndef YOKE_CORE_RUN_EXCHANGE_H
 #define YOKE_CORE_RUN_EXCHANGE_H
 
-#include "core/coll/pull.h"
+#include "core/coll/slices.h"
 #include "core/group/group.h"
 #include "core/run/run.h"
-#include "core/run/values/home.h"
 
 /* The medium between this rank and the other ranks. */
 typedef enum yk__medium {
@@ -47,7 +47,7 @@ typedef enum yk__blocks {
 /* The part this rank has in a step; it changes with the roles. */
 typedef enum yk__part {
     YK__PART_ALL,      /* the only rank of its job: it updates all parameters */
-    YK__PART_LOCAL,    /* LocalSGD: it updates all parameters, its own copy (average.h); all ranks are members */
+    YK__PART_LOCAL,    /* LocalSGD: it updates all parameters, its own copy (average.c); all ranks are members */
     YK__PART_EXCLUDED, /* no member */
     YK__PART_SOLE,     /* the only member */
     YK__PART_MEMBER    /* one of several */
@@ -145,16 +145,8 @@ void yk__exchange_drop(yk__request **r);                     /* the same for a j
 yk_status yk__exchange_all_reduce_begin(yk__exchange *exchange, float *v, uint64_t n, uint32_t op, yk_error *err);
 yk_status yk__exchange_all_reduce_end(yk__exchange *exchange, float *v, uint64_t n, uint32_t op, double *waited, yk_error *err);
 
-/* ---- Far slices (values/far_slices.h): on a rank that talks; elements of f32 ---- */
-
-/* Offers elements of the bucket to pulls of other ranks; mem NULL: none (core/coll/pull.h). */
-yk_status yk__exchange_offer(yk__exchange *exchange, uint32_t bucket, const float *mem, uint64_t at, uint64_t n, yk_error *err);
-yk_status yk__exchange_withdraw(yk__exchange *exchange, yk_error *err);
-void yk__exchange_publish(yk__exchange *exchange);
-yk_status yk__exchange_pull(yk__exchange *exchange, uint32_t bucket, const yk__pull_part *part, uint32_t n, yk__pulling **pulling,
-                            yk_error *err);
-yk_status yk__exchange_pulled(yk__pulling **pulling, yk_error *err);
-void yk__exchange_pull_drop(yk__pulling **pulling);
+/* The sum of both calls at once. */
+yk_status yk__exchange_sum_vector(yk__exchange *exchange, float *v, uint64_t n, yk_error *err);
 
 /* ---- For all: members take part, excluded ranks get the results ---- */
 

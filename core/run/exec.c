@@ -64,7 +64,7 @@ static void bind_slot(const yk__exec *exec, yk__prog *p, uint32_t segment, uint3
     const yk_slot *s = &p->plan->graph.slot[i];
     p->slot_version[i] = exec->runs;
     if (s->kind == YK_SLOT_ARENA) {
-        p->slot[i] = exec->instance.arena.part[s->key].buffer;
+        p->slot[i] = exec->instance.arena.lane[s->key].buffer;
     } else if (s->kind == YK_SLOT_INPUT) {
         p->slot[i] = input;
         p->slot_offset[i] = p->input_offset[s->key];

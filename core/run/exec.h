@@ -58,6 +58,13 @@ typedef struct yk__exec {
 void yk__prog_request(const yk__exec *exec, const yk__graph *trace, yk__plan_request *r);
 /* Plans and compiles. */
 yk_status yk__prog_new(yk__exec *exec, const yk__plan_request *r, yk__prog **p, yk_error *err);
+/* The results of a program that exchanges nothing, and the buckets behind each of which it is cut (0: it is not). */
+typedef struct yk__prog_ends {
+    uint32_t n_updated, n_result;
+    const yk__vid *result;
+} yk__prog_ends;
+/* Makes a program that exchanges nothing, and frees its graph. Fails with the graph's error if it has one. */
+yk_status yk__prog_of_graph(yk__exec *exec, yk__graph *g, yk__prog_ends ends, yk__prog **p, yk_error *err);
 void yk__prog_free(const yk__exec *exec, yk__prog *p);
 
 /* ---- exec.c: running them ---- */

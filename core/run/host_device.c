@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Opens and closes the host device of a rank that offloads: a processor that updates parameters in place of the rank's accelerator
- * (host_device.h). Also shows it a bucket's memory, as values of the host that its programs may read and write.
+ * (host_device.h).
  *
- * api.c opens and closes it, and values/params.c shows buckets when a layout is made, in the step thread. The engine owns the device.
+ * api.c opens and closes it, in the step thread; values/params.c shows it buckets when a layout is made. The engine owns the device.
  * open.c, host_place.c (core/job) and cmd_estimate.c ask yk__host_serves if a rank has use for it.
  */
 #include "core/run/host_device.h"
@@ -47,24 +47,4 @@ void yk__host_close(yk__host *host)
     yk__instance_free(&host->exec.instance, &host->queue);
     yk__device_close(host->dev);
     *host = (yk__host){0};
-}
-
-/* ---- A bucket ---- */
-
-yk_status yk__host_show(yk__params *p, yk__bucket *b, yk_error *err)
-{
-    const uint64_t bytes = yk__bucket_bytes(b);
-    if (!yk__params_offload(p))
-        return YK_OK;
-    if (yk__queue_wrap_shared(p->updates, yk__params_host(p, b, 0), bytes, &b->host_values) &&
-        (p->scatters || yk__queue_wrap_shared(p->updates, b->shared, bytes, &b->host_grad)))
-        return YK_OK;
-    return yk__fail(err, YK_E_MEM, "%s: no buffer over a bucket on the host, %llu bytes", p->updates->dev->caps.name,
-                    (unsigned long long)bytes);
-}
-
-void yk__host_hide(yk__params *p, yk__bucket *b)
-{
-    yk__queue_unwrap_shared(p->updates, &b->host_values);
-    yk__queue_unwrap_shared(p->updates, &b->host_grad);
 }

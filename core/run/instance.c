@@ -4,7 +4,8 @@
  * the device here. A rank has an instance for its own device, and one for the host's if it offloads.
  *
  * yk__prog_run (exec.c) calls yk__instance_reserve and yk__instance_upload before every run, in the step thread. Buffers grow to the
- * largest program and stay. A run may still read its inputs when the next begins, so inputs wait in one of several areas.
+ * largest program and stay; a new pair of plans that would pass the memory limit frees the arena first, and so does update.c if moments
+ * need its memory. A run may still read its inputs when the next begins, so inputs wait in one of several areas.
  */
 #include "core/run/instance.h"
 
@@ -15,7 +16,7 @@
 
 static void lane_free(yk__lane_buffer *lane, yk__queue *q, yk__account account)
 {
-    yk__exchange_pull_drop(&lane->pulling); /* a run that failed has left it */
+    yk__coll_pull_drop(&lane->pulling); /* a run that failed has left it */
     yk__queue_unbuffer(q, &lane->buffer, lane->bytes, account);
     yk__queue_unpin(q, &lane->pin);
     yk__free(lane->host);
@@ -43,13 +44,21 @@ static yk_status lane_host(yk__lane_buffer *lane, yk__queue *q, uint64_t bytes, 
     return YK_OK;
 }
 
+/* Lists at least n lanes; new ones have no memory yet. */
+static yk_status lanes_extend(yk__lane_set *set, uint32_t n, yk_error *err)
+{
+    if (yk__grow(&set->lane, &set->cap, n, sizeof *set->lane))
+        return yk__fail_mem(err, n * sizeof *set->lane, "the memory of a run");
+    for (; set->n < n; set->n++)
+        set->lane[set->n] = (yk__lane_buffer){0};
+    return YK_OK;
+}
+
 /* Makes the lanes of a plan that are missing or too small. */
 static yk_status lanes_reserve(yk__lane_set *set, yk__queue *q, const yk__lanes *lanes, yk__account account, yk_error *err)
 {
-    if (yk__grow(&set->lane, &set->cap, lanes->n, sizeof *set->lane))
-        return yk__fail_mem(err, lanes->n * sizeof *set->lane, "lanes of buckets");
-    for (; set->n < lanes->n; set->n++)
-        set->lane[set->n] = (yk__lane_buffer){0};
+    if (lanes_extend(set, lanes->n, err))
+        return err->status;
     for (uint32_t i = 0; i < lanes->n; i++) {
         yk__lane_buffer *lane = &set->lane[i];
         if (set->far ? lane_host(lane, q, lanes->bytes[i], account, err)
@@ -72,6 +81,44 @@ static void lanes_free(yk__lane_set *set, yk__queue *q, yk__account account)
     for (uint32_t i = 0; i < set->n; i++)
         lane_free(&set->lane[i], q, account);
     yk__free(set->lane);
+    *set = (yk__lane_set){.far = set->far};
+}
+
+static uint64_t part_bytes(const yk__plan *plan, uint32_t part)
+{
+    return plan->graph.slot[yk__arena_slot(plan->arena_slot, part)].bytes;
+}
+
+/* Each plan keeps to the limit by itself. The first part of one plan and the second part of another may pass it together. */
+static bool passes_limit(const yk__lane_set *arena, const yk__queue *q, const yk__plan *plan)
+{
+    uint64_t more = 0;
+    for (uint32_t i = 0; i < plan->n_arena; i++)
+        more += part_bytes(plan, i) > arena->lane[i].bytes ? part_bytes(plan, i) - arena->lane[i].bytes : 0;
+    return yk__queue_most(q) && more && q->held + more > yk__queue_most(q);
+}
+
+yk_status yk__arena_reserve(yk__lane_set *arena, yk__queue *q, const yk__plan *plan, yk_error *err)
+{
+    if (lanes_extend(arena, plan->n_arena, err))
+        return err->status;
+    if (arena->n > 1 && passes_limit(arena, q, plan)) {
+        if (yk__queue_idle(q, err))
+            return err->status;
+        for (uint32_t i = 0; i < arena->n; i++)
+            lane_free(&arena->lane[i], q, YK__ARENA_BYTES);
+    }
+    for (uint32_t i = 0; i < plan->n_arena; i++) {
+        yk__lane_buffer *part = &arena->lane[i];
+        if (yk__queue_reserve(q, &part->buffer, &part->bytes, part_bytes(plan, i), YK__ARENA_BYTES, err))
+            return err->status;
+    }
+    return YK_OK;
+}
+
+void yk__arena_free(yk__lane_set *arena, yk__queue *q)
+{
+    lanes_free(arena, q, YK__ARENA_BYTES);
 }
 
 yk_status yk__instance_lanes(yk__instance *instance, yk__queue *q, const yk__plan *plan, yk_error *err)

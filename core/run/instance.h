@@ -7,7 +7,7 @@
 #define YOKE_CORE_RUN_INSTANCE_H
 
 #include "core/coll/pull.h"
-#include "core/run/arena.h"
+#include "core/plan/plan.h"
 #include "core/run/stored.h"
 
 #define YK__STAGINGS 4 /* input areas of micro batches under way at once */
@@ -34,7 +34,7 @@ typedef struct yk__reduction {
     int64_t begun_ns; /* for traces */
 } yk__reduction;
 
-/* Memory in which buckets take turns (core/plan/lanes.c). */
+/* Memory in which buckets take turns (core/plan/lanes.c), or the temporaries of programs: a part of the arena (plan.h). */
 typedef struct yk__lane_buffer {
     yk_buffer *buffer;
     uint64_t bytes;
@@ -54,7 +54,7 @@ typedef struct yk__lane_set {
 } yk__lane_set;
 
 typedef struct yk__instance {
-    yk__arena arena;
+    yk__lane_set arena; /* each part is as large as the greediest program needs */
     yk__lane_set grads; /* of a run that sums them */
     yk__lane_set pulls; /* of parameters that lie in slices */
     yk__stored stored;  /* values of the arena on the host */
@@ -71,6 +71,9 @@ typedef struct yk__inputs {
     const uint64_t *bytes;
 } yk__inputs;
 
+/* Makes the arena of a plan, before a program of it runs. It waits for the device before it frees a buffer. */
+yk_status yk__arena_reserve(yk__lane_set *arena, yk__queue *q, const yk__plan *plan, yk_error *err);
+void yk__arena_free(yk__lane_set *arena, yk__queue *q); /* the device is idle */
 /* Makes the lanes of a plan. It waits for the device before it frees a buffer. */
 yk_status yk__instance_lanes(yk__instance *instance, yk__queue *q, const yk__plan *plan, yk_error *err);
 uint64_t yk__instance_lane_bytes(const yk__instance *instance, const yk__queue *q); /* host memory beside the lanes */

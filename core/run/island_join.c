@@ -5,22 +5,21 @@
  *
  * The struct join_call is shared by the two threads; the last one to let go frees it.
  */
-#include "core/run/island_join.h"
-
 #include <pthread.h>
 #include <string.h>
+#include <yoke/extension.h>
 
 #include "core/base/mem.h"
 #include "core/base/process/signals.h"
 #include "core/base/timed.h"
+#include "core/run/islands.h"
 
-#define TICKET_MOST 256u
 #define SLICE_NS 20000000 /* ns of a wait between two looks at `cancel` */
 
 typedef struct join_call {
     yk__device *dev;
     const yk_coll *coll;
-    uint8_t ticket[TICKET_MOST];
+    uint8_t ticket[YK__ISLAND_TICKET];
     uint32_t bytes, own, size;
     pthread_mutex_t lock; /* guards all members below */
     pthread_cond_t ended;

@@ -3,22 +3,20 @@
  * Islands: finds the ranks of one host whose devices exchange without the host, as GPUs do by NCCL. Joins them, and runs their sums and
  * broadcasts on the devices (islands.h has the order of sums by YOKE_REPRODUCIBILITY).
  *
- * A layout of parameters opens islands (values/params.c), and the ways of exchange (ways/) submit requests, in the step thread. All members
+ * A layout of parameters opens islands (param_layout.c), and the ways of exchange (ways/) submit requests, in the step thread. All members
  * submit the same requests in the same order. yk__island_abort ends requests that wait for a rank that will not come.
  */
 #include "core/run/islands.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <yoke/extension.h>
 
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
 #include "core/base/process/signals.h"
-#include "core/run/island_join.h"
-
-#define TICKET 256u
 
 /* ---- Members ---- */
 
@@ -34,7 +32,7 @@ typedef struct island_info {
 
 typedef struct island_ticket {
     uint32_t bytes;
-    uint8_t data[TICKET];
+    uint8_t data[YK__ISLAND_TICKET];
 } island_ticket;
 
 static const yk_coll *find_coll(const yk__exchange *exchange, const yk__device *dev)
@@ -172,7 +170,7 @@ static yk_status join_ranks(yk__island *island, yk__group *group, island_info *i
 
 yk_status yk__island_open(yk__island *island, yk__queue *queue, yk__exchange *exchange, yk_error *err)
 {
-    if (island->asked || exchange->world == 1)
+    if (exchange->world == 1)
         return YK_OK;
     *island = (yk__island){.queue = queue, .exchange = exchange, .asked = true, .coll = find_coll(exchange, queue->dev)};
     island->in_rank_order = yk__option_words(YK__OPTION_REPRODUCIBILITY) == 0;
@@ -180,8 +178,8 @@ yk_status yk__island_open(yk__island *island, yk__queue *queue, yk__exchange *ex
     island_ticket *ticket = yk__calloc(exchange->world, sizeof *ticket);
     if (!info || !ticket)
         yk__fail_mem(err, exchange->world * (sizeof *info + sizeof *ticket), "the islands of a job");
-    else if (!join_ranks(island, exchange->group, info, ticket, err))
-        yk__island_probe(island, err);
+    else
+        join_ranks(island, exchange->group, info, ticket, err);
     yk__free(info);
     yk__free(ticket);
     return err->status;

@@ -18,6 +18,8 @@
 #include "core/run/exchange.h"
 #include "core/run/queue.h"
 
+#define YK__ISLAND_TICKET 256u /* bytes of a ticket at most */
+
 typedef struct yk__island {
     yk__queue *queue;
     const yk__exchange *exchange;
@@ -32,11 +34,16 @@ typedef struct yk__island {
     bool asked;          /* yk__island_open has run */
 } yk__island;
 
-/* Opens the island, once; collective over all ranks. A rank without other ranks to join gets no island, which is no error. Devices that
- * plan only learn the ranks they would be joined with. */
+/* Opens the island, unless `asked` says that it was opened before; collective over all ranks. A rank without other ranks to join gets no
+ * island, which is no error. Devices that plan only learn the ranks they would be joined with. */
 yk_status yk__island_open(yk__island *island, yk__queue *queue, yk__exchange *exchange, yk_error *err);
+/* island_join.c: yk_coll.join of this device, as member `own` of `size`, in the step thread. It ends with YK_E_CANCELLED soon after the
+ * liveness thread sets *cancel, as a dead member never comes. The plugin's call then goes on by itself until its own limit, and the device
+ * is lost: it is not closed any more. */
+yk_status yk__island_join(yk__device *dev, const struct yk_coll *coll, const uint8_t *ticket, uint32_t bytes, uint32_t own, uint32_t size,
+                          const volatile int *cancel, struct yk_comm **comm, yk_error *err);
 /* Probes a joined island by sums and a broadcast of known numbers, in some milliseconds. A wrong result is YK_E_DEVICE_LOST, and the error
- * names the plugin, the collective and the ranks. yk__island_open calls it unless YOKE_PROBE is off. */
+ * names the plugin, the collective and the ranks. It does nothing without an island, or with YOKE_PROBE=off. */
 yk_status yk__island_probe(yk__island *island, yk_error *err);
 /* Call it when all submitted commands are done, or the job was given up. It does nothing with zeros. */
 void yk__island_close(yk__island *island);

@@ -92,7 +92,7 @@ yk_status yk__engine_run(yk__engine *e, const yk__micro *m, uint64_t *ticket, yk
         return err->status;
     if (yk__engine_lay_out(e, err) || (timed && (yk__params_settle(&e->params, err) || yk__queue_idle(&e->queue, err))))
         return err->status;
-    e->queue.started = yk__seconds();
+    e->queue.started = yk__clock_seconds();
     e->queue.exchanging = 0.0;
     e->params.summing.adds = !m->first;
     if (m->loss != YK_NONE)

@@ -118,7 +118,7 @@ static yk_status count_account(yk__exec *exec, const yk_program *program, yk_err
 static yk_status compile_segments(yk__exec *exec, yk__prog *p, yk_error *err)
 {
     yk__device *dev = exec->queue->dev;
-    const double began = yk__seconds();
+    const double began = yk__clock_seconds();
     yk__compiling c;
     uint32_t n = 0;
     for (uint32_t i = 0; i < p->plan->n_segment; i++)
@@ -134,7 +134,7 @@ static yk_status compile_segments(yk__exec *exec, yk__prog *p, yk_error *err)
             count_account(exec, p->program[i], err);
     }
     yk__compiling_end(&c);
-    exec->compile_seconds += yk__seconds() - began;
+    exec->compile_seconds += yk__clock_seconds() - began;
     return err->status;
 }
 
@@ -175,6 +175,22 @@ yk_status yk__prog_new(yk__exec *exec, const yk__plan_request *r, yk__prog **out
         yk__prog_free(exec, p);
     else
         *out = p;
+    return err->status;
+}
+
+yk_status yk__prog_of_graph(yk__exec *exec, yk__graph *g, yk__prog_ends ends, yk__prog **p, yk_error *err)
+{
+    yk__plan_request r;
+    yk__prog_request(exec, g, &r);
+    r.single_rank = true;
+    r.gathers = false;
+    r.n_updated = ends.n_updated;
+    r.n_result = ends.n_result, r.result = ends.result;
+    if (g->error.status)
+        *err = g->error;
+    else if (!err->status)
+        yk__prog_new(exec, &r, p, err);
+    yk__graph_free(g);
     return err->status;
 }
 

@@ -8,14 +8,8 @@
  */
 #include "core/run/queue.h"
 
-
 #include "core/base/clock.h"
 #include "core/base/log.h"
-
-double yk__seconds(void)
-{
-    return yk__clock_seconds();
-}
 
 /* ---- Buffers ---- */
 
@@ -272,7 +266,7 @@ yk_status yk__queue_wait(yk__queue *q, uint64_t point, yk_error *err)
         return err->status;
     q->waited = point;
     if (q->timed_point && point >= q->timed_point) {
-        q->busy_seconds = yk__seconds() - q->started - q->exchanging;
+        q->busy_seconds = yk__clock_seconds() - q->started - q->exchanging;
         q->timed_point = 0;
     }
     return YK_OK;

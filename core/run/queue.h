@@ -40,8 +40,11 @@ typedef struct yk__queue {
     double busy_seconds;        /* the last timed run's own seconds, without those of exchanges */
 } yk__queue;
 
-/* Seconds of CLOCK_MONOTONIC. */
-double yk__seconds(void);
+/* Memory of the device that a program or a transfer uses. */
+typedef struct yk__bound {
+    yk_buffer *buffer;
+    uint64_t offset; /* bytes */
+} yk__bound;
 
 /* Bytes that plans keep to: the limit, or the device's memory; 0 if neither is known. */
 uint64_t yk__queue_most(const yk__queue *q);

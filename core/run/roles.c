@@ -108,7 +108,7 @@ static yk_status take_slice(yk__params *p, yk__bucket *b, yk_error *err)
 /* Keeps a far slice's values for its new owner. */
 static yk_status copy_own(const yk__bucket *b, float **old, yk_error *err)
 {
-    const uint64_t bytes = (b->end - b->begin) * sizeof **old;
+    const uint64_t bytes = yk__bucket_own_bytes(b);
     *old = b->own ? yk__malloc(bytes) : NULL;
     if (b->own && !*old)
         return yk__fail_mem(err, bytes, "slices that change their owner");

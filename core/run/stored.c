@@ -39,7 +39,7 @@ static yk_buffer *value_place(const yk__exec *exec, const yk__plan *plan, yk__vi
 {
     const yk_value *x = &plan->graph.value[v];
     *offset = x->offset;
-    return exec->instance.arena.part[plan->graph.slot[x->slot].key].buffer;
+    return exec->instance.arena.lane[plan->graph.slot[x->slot].key].buffer;
 }
 
 yk_status yk__store_start(yk__exec *exec, yk__prog *p, const yk__action *a, yk_error *err)

@@ -21,7 +21,7 @@ static yk_status free_arena_for_moments(yk__updater *u, yk_error *err)
     const yk__params *p = u->params;
     uint64_t need = 0;
     for (uint32_t i = 0; i < p->n_bucket; i++)
-        need += (p->bucket[i].end - p->bucket[i].begin) * sizeof(float) * p->n_moment;
+        need += yk__bucket_own_bytes(&p->bucket[i]) * p->n_moment;
     if (!p->state_home->on_device || !yk__queue_most(exec->queue) || exec->queue->held + need <= yk__queue_most(exec->queue))
         return YK_OK;
     if (yk__queue_idle(exec->queue, err))
@@ -35,12 +35,7 @@ yk_status yk__updater_begin(yk__updater *u, const yk__opt_layout *layout, yk_err
 {
     if (yk__optim_set_layout(&u->optim, layout, err) || free_arena_for_moments(u, err) || yk__params_make_moments(u->params, err))
         return err->status;
-    return u->params->n_moment ? u->params->state_home->clear(u->optim.exec, err) : YK_OK;
-}
-
-void yk__updater_free(yk__updater *u)
-{
-    yk__optim_free(&u->optim);
+    return u->params->n_moment && u->params->state_home->clear ? u->params->state_home->clear(u->optim.exec, err) : YK_OK;
 }
 
 /* ---- Gradients that are not finite ---- */
@@ -114,7 +109,7 @@ static yk_status step_slices(yk__updater *u, const yk__update *update, double fa
         h[YK_HYPER_GRAD_SCALE] = (float)(factor / update->divisor);
         h[YK_HYPER_CLIP] = update->clip_value > 0.0 ? (float)update->clip_value : INFINITY;
     }
-    u->started = yk__seconds();
+    u->started = yk__clock_seconds();
     if (yk__params_restore(u->params, err))
         return err->status;
     if (yk__params_offload(u->params) && (yk__params_settle(u->params, err) || yk__queue_idle(u->params->queue, err)))

@@ -18,7 +18,6 @@ typedef struct yk__updater {
     uint64_t update_elements, copy_elements;
 } yk__updater;
 
-void yk__updater_free(yk__updater *u);
 yk_status yk__updater_begin(yk__updater *u, const yk__opt_layout *layout, yk_error *err); /* yk__engine_optimizer */
 yk_status yk__updater_run(yk__updater *u, const yk__update *update, yk__updated *out, yk_error *err);
 

@@ -154,23 +154,6 @@ static void step_node(yk__optim_programs *optim, yk__graph *g, const bucket_slot
         cast_stretch(optim->params, g, s, out[0]);
 }
 
-/* n_updated: buckets behind each of which the program is cut; 0: it is not. */
-static yk_status plan_graph(yk__optim_programs *optim, yk__graph *g, uint32_t n_updated, uint32_t n_result, const yk__vid *result,
-                            yk__prog **p, yk_error *err)
-{
-    yk__plan_request r;
-    yk__prog_request(optim->exec, g, &r);
-    r.single_rank = true;
-    r.gathers = false;
-    r.n_updated = n_updated;
-    r.n_result = n_result, r.result = result;
-    if (g->error.status)
-        *err = g->error;
-    else if (!yk__prog_new(optim->exec, &r, p, err))
-        (*p)->is_update = true;
-    return err->status;
-}
-
 /* The stretch's elements in a part; begin == end if there are none. */
 static stretch part_stretch(const yk__optim_part *part, stretch s)
 {
@@ -195,10 +178,10 @@ static yk_status make_part(yk__optim_programs *optim, const stretches *s, yk__op
         if (one.begin < one.end)
             step_node(optim, &g, slots, hyper, part_moments(optim->params, part, one.bucket).from, &one);
     }
-    if (!err->status)
-        plan_graph(optim, &g, yk__params_defer(optim->params) ? optim->params->n_bucket : 0, 0, NULL, &part->prog, err);
+    const yk__prog_ends ends = {.n_updated = yk__params_defer(optim->params) ? optim->params->n_bucket : 0};
+    if (!yk__prog_of_graph(optim->exec, &g, ends, &part->prog, err))
+        part->prog->is_update = true;
     yk__free(slots);
-    yk__graph_free(&g);
     return err->status;
 }
 
@@ -215,7 +198,7 @@ static yk_status add_part(yk__optim_programs *optim, yk__optim_part part, const 
 static yk_status make_parts(yk__optim_programs *optim, const stretches *s, yk_error *err)
 {
     const yk__params *p = optim->params;
-    const uint64_t block = p->state_home->block(p);
+    const uint64_t block = p->state_home->block ? p->state_home->block(p) : 0;
     if (!block)
         return add_part(optim, (yk__optim_part){.bucket = YK_NONE}, s, err);
     for (uint32_t i = 0; i < p->n_bucket; i++)
@@ -256,25 +239,24 @@ static yk_status make_stats_memory(yk__optim_programs *optim, yk_error *err)
     return YK_OK;
 }
 
-static yk_status make_stats(yk__optim_programs *optim, yk_error *err)
+yk_status yk__optim_make_stats(yk__optim_programs *optim, yk_error *err)
 {
     const int64_t one = 1;
-    yk__vid *result = yk__calloc(optim->params->n_bucket + 1ull, sizeof *result);
+    yk__vid *result;
     yk__graph g;
-    uint32_t scale;
+    if (optim->stat_prog)
+        return YK_OK;
+    result = yk__calloc(optim->params->n_bucket + 1ull, sizeof *result);
+    if (!result)
+        return yk__fail_mem(err, optim->params->n_bucket * 8ull, "an optimizer");
     yk__graph_init(&g);
-    scale = yk__slot_new(&g, YK_SLOT_INPUT, HYPER_BYTES, 0);
-    if (!result) {
-        yk__fail_mem(err, optim->params->n_bucket * 8ull, "an optimizer");
-    } else {
-        stat_nodes(optim, &g, yk__leaf(&g, scale, 0, YK_F32, 1, &one), result);
-        plan_graph(optim, &g, 0, optim->n_stat, result, &optim->stat_prog, err);
-    }
+    stat_nodes(optim, &g, yk__leaf(&g, yk__slot_new(&g, YK_SLOT_INPUT, HYPER_BYTES, 0), 0, YK_F32, 1, &one), result);
+    if (!yk__prog_of_graph(optim->exec, &g, (yk__prog_ends){.n_result = optim->n_stat, .result = result}, &optim->stat_prog, err))
+        optim->stat_prog->is_update = true;
     if (!err->status && make_stats_memory(optim, err)) {
         yk__prog_free(optim->exec, optim->stat_prog);
         optim->stat_prog = NULL;
     }
-    yk__graph_free(&g);
     yk__free(result);
     return err->status;
 }
@@ -302,11 +284,6 @@ static yk_status make_step_programs(yk__optim_programs *optim, yk_error *err)
     if (err->status)
         drop_parts(optim);
     return err->status;
-}
-
-yk_status yk__optim_make_stats(yk__optim_programs *optim, yk_error *err)
-{
-    return optim->stat_prog ? YK_OK : make_stats(optim, err);
 }
 
 yk_status yk__optim_make_step(yk__optim_programs *optim, yk_error *err)

@@ -51,11 +51,6 @@ yk_status yk__params_put_shared(yk__params *p, const yk__bucket *b, yk__range ra
     return b->home->in_block ? YK_OK : yk__params_put(p, b, range, yk__params_host(p, b, range.from), err);
 }
 
-yk_status yk__params_gather(yk__params *p, yk_error *err)
-{
-    return p->way.gather(p, err);
-}
-
 yk_status yk__params_await(yk__params *p, uint32_t bucket, yk_error *err)
 {
     return p->way.await(p, bucket, err);

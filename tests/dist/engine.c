@@ -193,6 +193,8 @@ static yk_status run_ways(yk__group *group, yk_error *err)
             yk__fail(err, YK_E_INTERNAL, "no bucket went by the test's way");
         if (!err->status && !train_by(&r, dev, group, (own_rows){.home = &own_home}, own, norm[1], err))
             compare_runs(table, own, norm, err);
+        if (!own_home_binds && !err->status)
+            yk__fail(err, YK_E_INTERNAL, "no values lay in the test's home");
         if (!err->status && !train_by(&r, dev, group, (own_rows){.action = &own_action}, own, norm[1], err))
             compare_runs(table, own, norm, err);
         if (!err->status && (!own_action_starts || own_action_starts != own_action_waits))

@@ -58,6 +58,8 @@ const yk__way own_way = {.name = "everything to everyone", .fits = own_way_fits,
 
 #define PREFIX 1024u /* elements */
 
+uint32_t own_home_binds;
+
 static uint64_t prefixed_bytes(const yk__bucket *b)
 {
     return yk__bucket_bytes(b) + PREFIX * yk_dtype_bytes(b->layout.dtype);
@@ -81,6 +83,7 @@ static void own_home_drop(yk__params *p, yk__bucket *b)
 
 static yk__bound own_home_bind(const yk__bucket *b, yk__range range, uint64_t point)
 {
+    own_home_binds++;
     return yk__home_bind_whole(b, (yk__range){range.from + PREFIX, range.to + PREFIX}, point);
 }
 

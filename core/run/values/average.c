@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Means over the ranks' own parameters and moments, for LocalSGD, in which each rank updates whole parameters of its own (average.h).
+ * Means over the ranks' own parameters and moments, for LocalSGD, in which each rank updates whole parameters of its own. The block of
+ * parameters for exchanges holds the last mean a. The ranks exchange their distances from it: a += sum over ranks of w_r (p_r - a), with
+ * the weights adding up to 1. A parameter that no rank has changed stays as it is, bit for bit, and a wire that rounds rounds a change.
+ * (Accelerate 1.14, local_sgd.py: the mean of p_r, one parameter after the other.)
  *
  * core/job/team/local_sgd.c calls it through api.c, in the step thread, on all ranks after the same step. Parameters travel by buckets, as
  * gradients do, because they are many and averaged often. Moments, which only a checkpoint needs, travel one vector after the other.
  */
-#include "core/run/values/average.h"
-
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/run/values/params.h"
 
 /* Writes this rank's part of the changes to the block from which exchanges take gradients. */
 static yk_status put_change(yk__params *p, const yk__bucket *b, double weight, yk_error *err)
@@ -71,13 +73,11 @@ yk_status yk__params_average(yk__params *p, double weight, yk_error *err)
 
 static yk_status average_moment(yk__params *p, const yk__bucket *b, uint32_t k, double weight, float *all, yk_error *err)
 {
-    double waited = 0.0;
     if (yk__moment_read(p, b, k, (yk__range){0, b->layout.n}, all, err))
         return err->status;
     for (uint64_t i = 0; i < b->layout.n; i++)
         all[i] = (float)(weight * (double)all[i]);
-    if (yk__exchange_all_reduce_begin(p->exchange, all, b->layout.n, YK_REDUCE_SUM, err) ||
-        yk__exchange_all_reduce_end(p->exchange, all, b->layout.n, YK_REDUCE_SUM, &waited, err))
+    if (yk__exchange_sum_vector(p->exchange, all, b->layout.n, err))
         return err->status;
     return yk__moment_write(p, b, k, (yk__range){0, b->layout.n}, all, err);
 }

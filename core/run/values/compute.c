@@ -46,7 +46,6 @@ static bool is_chosen(const yk__param *q, cast_choice which)
 static yk_status make_cast(yk__exec *exec, cast_choice which, yk__prog **out, yk_error *err)
 {
     const yk__params *p = exec->params;
-    yk__plan_request r;
     yk__graph g;
     yk__graph_init(&g);
     for (uint32_t i = 0; i < p->n_param; i++) {
@@ -55,15 +54,7 @@ static yk_status make_cast(yk__exec *exec, cast_choice which, yk__prog **out, yk
         if (is_chosen(q, which))
             yk__compute_cast(p, &g, i, 0, q->n, yk__leaf(&g, yk__slot_new(&g, YK_SLOT_PARAM, q->n * sizeof(float), i), 0, YK_F32, 1, &n));
     }
-    yk__prog_request(exec, &g, &r);
-    r.single_rank = true;
-    r.gathers = false;
-    if (g.error.status)
-        *err = g.error;
-    else
-        yk__prog_new(exec, &r, out, err);
-    yk__graph_free(&g);
-    return err->status;
+    return yk__prog_of_graph(exec, &g, (yk__prog_ends){0}, out, err);
 }
 
 /* Drops programs that are older than some of the copies. */

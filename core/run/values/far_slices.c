@@ -16,11 +16,6 @@
 
 #define PAGE 4096u /* bytes: buffers over host memory begin at multiples */
 
-static uint64_t own_bytes(const yk__bucket *b)
-{
-    return (b->end - b->begin) * sizeof *b->own;
-}
-
 static bool is_far(const yk__params *p)
 {
     return p->far && p->exchange->medium;
@@ -35,7 +30,7 @@ static uint32_t key_of(const yk__params *p, const yk__bucket *b)
 
 yk_status yk__far_make(yk__params *p, yk__bucket *b, yk_error *err)
 {
-    const uint64_t bytes = own_bytes(b);
+    const uint64_t bytes = yk__bucket_own_bytes(b);
     if (!bytes)
         return YK_OK;
     b->own = yk__malloc_aligned(bytes, PAGE);
@@ -43,14 +38,14 @@ yk_status yk__far_make(yk__params *p, yk__bucket *b, yk_error *err)
         return yk__fail_mem(err, bytes, "slices of parameters");
     if (!p->queue->dev->plans_only) /* a device that only plans touches no page, so its slices cost no memory */
         memset(b->own, 0, bytes);
-    return is_far(p) ? yk__exchange_offer(p->exchange, key_of(p, b), b->own, b->begin, b->end - b->begin, err) : YK_OK;
+    return is_far(p) ? yk__coll_offer(p->exchange->coll, key_of(p, b), b->own, b->begin * sizeof *b->own, bytes, err) : YK_OK;
 }
 
 void yk__far_drop(yk__params *p, yk__bucket *b)
 {
     yk_error ignored = YK_ERROR_INIT; /* the offer exists, so its withdrawal needs no memory */
     if (b->own && is_far(p))
-        yk__exchange_offer(p->exchange, key_of(p, b), NULL, 0, 0, &ignored);
+        yk__coll_offer(p->exchange->coll, key_of(p, b), NULL, 0, 0, &ignored);
     yk__free(b->own);
     b->own = NULL;
 }
@@ -59,7 +54,7 @@ uint64_t yk__far_bytes(const yk__params *p)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < p->n_bucket && p->far && !yk__queue_wraps(p->queue); i++)
-        bytes += own_bytes(&p->bucket[i]);
+        bytes += yk__bucket_own_bytes(&p->bucket[i]);
     return bytes;
 }
 
@@ -67,13 +62,13 @@ uint64_t yk__far_bytes(const yk__params *p)
 
 yk_status yk__far_withdraw(yk__params *p, yk_error *err)
 {
-    return is_far(p) ? yk__exchange_withdraw(p->exchange, err) : YK_OK;
+    return is_far(p) ? yk__coll_withdraw(p->exchange->coll, err) : YK_OK;
 }
 
 void yk__far_publish(yk__params *p)
 {
     if (is_far(p))
-        yk__exchange_publish(p->exchange);
+        yk__coll_publish(p->exchange->coll);
 }
 
 static yk_status take_moved(yk__params *p, yk__bucket *b, const yk__bucket *was, const float *old, float *all, yk_error *err)
@@ -82,7 +77,7 @@ static yk_status take_moved(yk__params *p, yk__bucket *b, const yk__bucket *was,
         memcpy(all + was->begin, old, (was->end - was->begin) * sizeof *all);
     if (yk__exchange_move(p->exchange, &was->layout.slice, &b->layout.slice, all, err) || b->begin == b->end)
         return err->status;
-    memcpy(b->own, all + b->begin, own_bytes(b));
+    memcpy(b->own, all + b->begin, yk__bucket_own_bytes(b));
     if (b->home->in_block)
         return YK_OK;
     return yk__params_put(p, b, (yk__range){b->begin, b->end}, b->own, err) ? err->status : yk__queue_idle(p->queue, err);
@@ -129,7 +124,7 @@ yk_status yk__far_begin(const yk__params *p, const yk__bucket *b, yk__range rang
         return yk__fail_mem(err, p->exchange->world * sizeof *part, "a pull");
     n = list_parts(p, b, range, to, part);
     if (n)
-        yk__exchange_pull(p->exchange, key_of(p, b), part, n, pulling, err);
+        yk__coll_pull(p->exchange->coll, key_of(p, b), part, n, pulling, err);
     yk__free(part);
     return err->status;
 }
@@ -139,5 +134,5 @@ yk_status yk__far_read(const yk__params *p, const yk__bucket *b, yk__range range
     yk__pulling *pulling;
     if (range.from == range.to || yk__far_begin(p, b, range, to, &pulling, err))
         return err->status;
-    return yk__exchange_pulled(&pulling, err);
+    return yk__coll_pulled(&pulling, err);
 }

@@ -2,7 +2,7 @@
 /*
  * Zeros, written by a program of the device: into fresh parameters and gradients, and into the optimizer's moments.
  *
- * param_layout.c calls yk__fill_zero when buckets are new, and state_home.c when moments are, in the step thread. It returns when the
+ * param_layout.c calls yk__fill_zero when buckets are new, and state_buffers.c when moments are, in the step thread. It returns when the
  * device is done. Shared memory is left as it is: it begins with zeros, and other ranks may have written there.
  */
 #include "core/run/exec.h"
@@ -31,19 +31,12 @@ static void fill_bucket(const yk__params *p, yk__graph *g, uint32_t i, bool mome
 yk_status yk__fill_zero(yk__exec *exec, bool moments, yk_error *err)
 {
     yk__prog *prog = NULL;
-    yk__plan_request r;
     yk__graph g;
     yk__graph_init(&g);
     for (uint32_t i = 0; i < exec->params->n_all_bucket; i++)
         fill_bucket(exec->params, &g, i, moments);
-    yk__prog_request(exec, &g, &r);
-    r.single_rank = true;
-    r.gathers = false;
-    if (g.error.status)
-        *err = g.error;
-    else if (!yk__prog_new(exec, &r, &prog, err) && !yk__prog_run(exec, prog, (yk__inputs){0}, err))
+    if (!yk__prog_of_graph(exec, &g, (yk__prog_ends){0}, &prog, err) && !yk__prog_run(exec, prog, (yk__inputs){0}, err))
         yk__queue_finish(exec->queue, err);
     yk__prog_free(exec, prog);
-    yk__graph_free(&g);
     return err->status;
 }

@@ -57,20 +57,6 @@ static bool pulled_block_fits(const yk__params *p, const yk__bucket *b)
     return slice_fits(p, b) && yk__params_offload(p);
 }
 
-static bool make_nothing(yk__params *p, yk__bucket *b, yk_error *err)
-{
-    (void)p;
-    (void)b;
-    (void)err;
-    return true;
-}
-
-static void drop_nothing(yk__params *p, yk__bucket *b)
-{
-    (void)p;
-    (void)b;
-}
-
 /* With all parameters on the host, a frozen bucket lies in this rank's memory there. Nothing exchanges or updates it. */
 static bool frozen_fits(const yk__params *p, const yk__bucket *b)
 {
@@ -97,27 +83,14 @@ static void drop_frozen(yk__params *p, yk__bucket *b)
     b->own = NULL;
 }
 
-static yk__bound bind_nothing(const yk__bucket *b, yk__range range, uint64_t point)
-{
-    (void)b;
-    (void)range;
-    (void)point;
-    return (yk__bound){0};
-}
-
-static uint64_t slice_bytes(const yk__bucket *b)
-{
-    return (b->end - b->begin) * yk_dtype_bytes(b->layout.dtype);
-}
-
 static bool make_slice(yk__params *p, yk__bucket *b, yk_error *err)
 {
-    return !slice_bytes(b) || !yk__queue_buffer(p->queue, slice_bytes(b), &b->values, YK__PARAM_BYTES, err);
+    return !yk__bucket_own_bytes(b) || !yk__queue_buffer(p->queue, yk__bucket_own_bytes(b), &b->values, YK__PARAM_BYTES, err);
 }
 
 static void drop_slice(yk__params *p, yk__bucket *b)
 {
-    yk__queue_unbuffer(p->queue, &b->values, slice_bytes(b), YK__PARAM_BYTES);
+    yk__queue_unbuffer(p->queue, &b->values, yk__bucket_own_bytes(b), YK__PARAM_BYTES);
 }
 
 /* range: within the slice, or all for a program that addresses elements from the slice's begin. */
@@ -135,7 +108,8 @@ static bool far_fits(const yk__params *p, const yk__bucket *b)
 
 static bool make_far(yk__params *p, yk__bucket *b, yk_error *err)
 {
-    return !yk__far_make(p, b, err) && (!b->own || !yk__queue_wrap(p->queue, b->own, slice_bytes(b), &b->values, YK__PARAM_BYTES, err));
+    const uint64_t bytes = yk__bucket_own_bytes(b);
+    return !yk__far_make(p, b, err) && (!b->own || !yk__queue_wrap(p->queue, b->own, bytes, &b->values, YK__PARAM_BYTES, err));
 }
 
 static void drop_far(yk__params *p, yk__bucket *b)
@@ -154,7 +128,7 @@ static bool make_far_copy(yk__params *p, yk__bucket *b, yk_error *err)
 {
     if (yk__far_make(p, b, err) || !b->own)
         return !err->status;
-    yk__queue_pin(p->queue, b->own, slice_bytes(b), &b->own_pin);
+    yk__queue_pin(p->queue, b->own, yk__bucket_own_bytes(b), &b->own_pin);
     return make_slice(p, b, err);
 }
 
@@ -179,15 +153,15 @@ static const yk__home homes[] = {
     {YK__HOME_MEMORY, "host memory", true, false, block_fits, make_in_block, yk__home_unwrap, yk__home_bind_whole},
     {YK__HOME_SLICE, "far slice", true, true, far_fits, make_far, drop_far, bind_slice},
     {YK__HOME_SLICE, "far slice and its copy", false, true, far_fits_copy, make_far_copy, drop_far, bind_slice},
-    {YK__HOME_BLOCK, "pulled from the host", true, true, pulled_block_fits, make_nothing, drop_nothing, bind_nothing},
-    {YK__HOME_BLOCK, "frozen, pulled from the host", true, true, frozen_fits, make_frozen, drop_frozen, bind_nothing},
+    {YK__HOME_BLOCK, "pulled from the host", true, true, pulled_block_fits, NULL, NULL, NULL},
+    {YK__HOME_BLOCK, "frozen, pulled from the host", true, true, frozen_fits, make_frozen, drop_frozen, NULL},
     {YK__HOME_SLICE, "slice", false, true, slice_fits, make_slice, drop_slice, bind_slice},
     {YK__HOME_DEVICE, "device", false, false, device_fits, make_on_device, drop_on_device, yk__home_bind_whole},
 };
 
 static bool move_in(yk__params *p, yk__bucket *b, const yk__home *home, yk_error *err)
 {
-    if (!home->fits(p, b) || !home->make(p, b, err))
+    if (!home->fits(p, b) || (home->make && !home->make(p, b, err)))
         return false;
     b->home = home;
     return true;
@@ -223,7 +197,7 @@ uint64_t yk__home_frozen_bytes(const yk__params *p)
 
 void yk__home_leave(yk__params *p, yk__bucket *b)
 {
-    if (b->home)
+    if (b->home && b->home->drop)
         b->home->drop(p, b);
     b->home = NULL;
 }

@@ -6,10 +6,8 @@
 #ifndef YOKE_CORE_RUN_VALUES_HOME_H
 #define YOKE_CORE_RUN_VALUES_HOME_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "core/base/error.h"
+#include "core/coll/slices.h"
+#include "core/run/queue.h"
 
 struct yk__params;
 struct yk__bucket;
@@ -25,25 +23,7 @@ typedef enum yk__home_kind {
     YK__HOME_FILE    /* whole, in a file */
 } yk__home_kind;
 
-/* Elements [from, to) of a bucket. */
-typedef struct yk__range {
-    uint64_t from, to;
-} yk__range;
-
 #define YK__RANGE_ALL ((yk__range){0, UINT64_MAX}) /* for bind only, not for copies */
-
-/* The elements in [from, to) of `n` that begin at `at`; from == to if there are none. */
-static inline yk__range yk__range_meet(uint64_t at, uint64_t n, uint64_t from, uint64_t to)
-{
-    const yk__range r = {at > from ? at : from, at + n < to ? at + n : to};
-    return r.from < r.to ? r : (yk__range){from, from};
-}
-
-/* Memory of the device that a program or a transfer uses. */
-typedef struct yk__bound {
-    struct yk_buffer *buffer;
-    uint64_t offset; /* bytes */
-} yk__bound;
 
 typedef struct yk__home {
     yk__home_kind kind;
@@ -51,7 +31,8 @@ typedef struct yk__home {
     bool in_block; /* values lie in the block for exchanges: an update leaves them there, and no fetch follows */
     bool pulled;   /* programs pull the bucket to a lane (core/plan/pulls.c) */
     bool (*fits)(const struct yk__params *p, const struct yk__bucket *b);
-    /* Makes b->values, with undefined contents, or those of the block. False without an error if this home cannot be made here. */
+    /* Makes b->values, with undefined contents, or those of the block. False without an error if this home cannot be made here. NULL, as
+     * drop and bind may be: the device has no values. */
     bool (*make)(struct yk__params *p, struct yk__bucket *b, yk_error *err);
     void (*drop)(struct yk__params *p, struct yk__bucket *b);
     /* point: of the queue; commands submitted behind it use the values. */

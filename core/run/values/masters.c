@@ -79,7 +79,7 @@ yk_status yk__params_gather_whole(yk__params *p, yk_error *err)
 {
     if (p->values != YK__VALUES_ROUNDED)
         return YK_OK;
-    if (yk__params_settle(p, err) || yk__params_restore(p, err) || yk__params_gather(p, err) || yk__params_settle(p, err))
+    if (yk__params_settle(p, err) || yk__params_restore(p, err) || p->way.gather(p, err) || yk__params_settle(p, err))
         return err->status;
     p->version++;
     yk__copies_changed(p);

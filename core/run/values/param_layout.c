@@ -8,10 +8,21 @@
  */
 #include "core/run/engine.h"
 
+/* Finds the island that this rank's device is in, once; a rank that offloads has no use for one. */
+static yk_status open_island(yk__params *p, yk_error *err)
+{
+    if (p->offloads || p->island.asked || yk__island_open(&p->island, p->queue, p->exchange, err))
+        return err->status;
+    return yk__island_probe(&p->island, err);
+}
+
 yk_status yk__engine_lay_out(yk__engine *e, yk_error *err)
 {
     if (e->params.laid_out)
         return YK_OK;
+    if (yk__params_list(&e->params, err) || open_island(&e->params, err))
+        return err->status;
+    yk__params_choose_way(&e->params); /* there is an island now */
     if (yk__params_lay_out(&e->params, err))
         return err->status;
     if (yk__fill_zero(&e->exec, false, err))

@@ -225,6 +225,25 @@ static yk_status make_grad(yk__params *p, yk__bucket *b, yk_error *err)
     return b->is_wrapped ? YK_OK : yk__queue_buffer(p->queue, bytes, &b->grad, YK__GRAD_BYTES, err);
 }
 
+/* Makes the host device's buffers over a trained bucket's part of the blocks for exchanges, if the rank offloads. */
+static yk_status show_host(yk__params *p, yk__bucket *b, yk_error *err)
+{
+    const uint64_t bytes = yk__bucket_bytes(b);
+    if (!yk__params_offload(p))
+        return YK_OK;
+    if (yk__queue_wrap_shared(p->updates, yk__params_host(p, b, 0), bytes, &b->host_values) &&
+        (p->scatters || yk__queue_wrap_shared(p->updates, b->shared, bytes, &b->host_grad)))
+        return YK_OK;
+    return yk__fail(err, YK_E_MEM, "%s: no buffer over a bucket on the host, %llu bytes", p->updates->dev->caps.name,
+                    (unsigned long long)bytes);
+}
+
+static void hide_host(yk__params *p, yk__bucket *b)
+{
+    yk__queue_unwrap_shared(p->updates, &b->host_values);
+    yk__queue_unwrap_shared(p->updates, &b->host_grad);
+}
+
 /* Elements of a piece of gradients in slices: a bucket, but for one that holds a parameter larger than buckets are to be. */
 static uint64_t largest_piece(const yk__params *p)
 {
@@ -263,19 +282,23 @@ yk_status yk__params_add_blocks(yk__params *p, yk_error *err)
     return yk__params_publish_late(p, err) ? err->status : yk__exchange_barrier(p->exchange, err);
 }
 
-yk_status yk__params_lay_out(yk__params *p, yk_error *err)
+yk_status yk__params_list(yk__params *p, yk_error *err)
 {
-    if (list_buckets(p, err) || (!p->offloads && yk__island_open(&p->island, p->queue, p->exchange, err)))
+    if (list_buckets(p, err))
         return err->status;
     p->layouts++;
     p->summing.elements = largest_piece(p);
-    yk__params_choose_way(p); /* there is an island now */
+    return YK_OK;
+}
+
+yk_status yk__params_lay_out(yk__params *p, yk_error *err)
+{
     if (yk__parts_measure(p, err) || make_blocks(p, err))
         return err->status;
     for (uint32_t i = 0; i < p->n_all_bucket; i++) {
         yk__bucket *b = &p->bucket[i];
         if ((b->trained && yk__params_cut(p, b, err)) || yk__home_choose(p, b, err) ||
-            (b->trained && (make_grad(p, b, err) || yk__host_show(p, b, err))))
+            (b->trained && (make_grad(p, b, err) || show_host(p, b, err))))
             return err->status;
     }
     return yk__copies_open(p, err);
@@ -293,7 +316,7 @@ void yk__params_drop_layout(yk__params *p)
         yk__exchange_drop(&b->request);
         yk__free(b->rest);
         yk__home_leave(p, b);
-        yk__host_hide(p, b);
+        hide_host(p, b);
         if (p->scatters)
             yk__sums_drop(p, b);
         else if (b->is_wrapped)
@@ -305,7 +328,8 @@ void yk__params_drop_layout(yk__params *p)
         yk__slices_free(&b->layout.slice);
         yk__slices_free(&b->summed);
     }
-    p->state_home->close(p);
+    if (p->state_home->close)
+        p->state_home->close(p);
     yk__queue_unpin(p->queue, &p->grad_pin);
     yk__queue_unpin(p->queue, &p->value_pin);
     yk__exchange_release(p->exchange);
@@ -320,7 +344,7 @@ uint64_t yk__params_slice_bytes(const yk__params *p)
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < p->n_bucket; i++)
         if (p->bucket[i].home && p->bucket[i].home->kind == YK__HOME_SLICE)
-            bytes += (p->bucket[i].end - p->bucket[i].begin) * yk_dtype_bytes(p->bucket[i].layout.dtype);
+            bytes += yk__bucket_own_bytes(&p->bucket[i]);
     return bytes;
 }
 
@@ -328,7 +352,7 @@ uint64_t yk__params_slice_bytes(const yk__params *p)
 
 yk_status yk__params_make_moments(yk__params *p, yk_error *err)
 {
-    if (p->state_home->open(p, err))
+    if (p->state_home->open && p->state_home->open(p, err))
         return err->status;
     for (uint32_t i = 0; i < p->n_bucket; i++) {
         yk__bucket *b = &p->bucket[i];

@@ -144,7 +144,9 @@ typedef struct yk__params {
 
 yk_status yk__params_declare(yk__params *p, const char *name, uint64_t n, bool trained, uint32_t *number, yk_error *err);
 yk_status yk__params_declare_state(yk__params *p, const char *name, yk_dtype dtype, uint64_t n, uint32_t *number, yk_error *err);
-/* Makes buckets and their buffers, with undefined contents; collective. */
+/* Lists the buckets; collective. */
+yk_status yk__params_list(yk__params *p, yk_error *err);
+/* Makes their buffers, with undefined contents, where the way needs them; collective. */
 yk_status yk__params_lay_out(yk__params *p, yk_error *err);
 void yk__params_drop_layout(yk__params *p);
 void yk__params_free(yk__params *p); /* frees states and names; the layout must be gone */
@@ -193,7 +195,7 @@ void yk__parts_forget(yk__params *p);
 /* For a program or a transfer of this rank's device, submitted behind `point`. */
 static inline yk__bound yk__params_bind(const yk__bucket *b, yk__range range, uint64_t point)
 {
-    return b->home->bind(b, range, point);
+    return b->home->bind ? b->home->bind(b, range, point) : (yk__bound){0};
 }
 /* Element `at` of the bucket in the block for exchanges, in this rank's far slice, or of a frozen bucket on the host; NULL if it is not
  * there. */
@@ -210,18 +212,17 @@ static inline uint64_t yk__bucket_bytes(const yk__bucket *b)
 {
     return b->layout.n * yk_dtype_bytes(b->layout.dtype);
 }
+/* The same of the elements that this rank updates: of values, sums, or a moment. */
+static inline uint64_t yk__bucket_own_bytes(const yk__bucket *b)
+{
+    return (b->end - b->begin) * yk_dtype_bytes(b->layout.dtype);
+}
 
 /* Byte of element `at` of a bucket in b->grad, which holds the bucket or this rank's slice. */
 static inline uint64_t yk__grad_at(const yk__params *p, const yk__bucket *b, uint64_t at)
 {
     return (at - (p->scatters ? b->begin : 0)) * sizeof(float);
 }
-
-/* ---- host_device.c: a trained bucket on the host device, if the rank offloads ---- */
-
-/* Makes the host device's buffers over the blocks for exchanges. */
-yk_status yk__host_show(yk__params *p, yk__bucket *b, yk_error *err);
-void yk__host_hide(yk__params *p, yk__bucket *b);
 
 /* ---- param_values.c: to and from the host ---- */
 
@@ -250,6 +251,13 @@ void yk__params_forget_rest(const yk__params *p, const yk__param *q); /* the hos
 /* Gathers all parameters, as their owners have them, on all members. All ranks call it. */
 yk_status yk__params_gather_whole(yk__params *p, yk_error *err);
 
+/* ---- average.c: LocalSGD, in which each rank updates whole parameters of its own ---- */
+
+/* The trained parameters, or their moments, become the mean. weight: of this rank; the weights add up to 1. All members call it, between
+ * windows; gradients are lost. */
+yk_status yk__params_average(yk__params *p, double weight, yk_error *err);
+yk_status yk__moments_average(yk__params *p, double weight, yk_error *err);
+
 /* ---- ways/choose.c ---- */
 
 /* Chooses the way anew. All ranks call it when the island or the roles may have changed, with no exchange under way. */
@@ -265,9 +273,6 @@ yk_status yk__params_publish(yk__params *p, yk_error *err);
 yk_status yk__params_publish_late(yk__params *p, yk_error *err);
 /* Copies elements of a bucket from the block for exchanges to a home elsewhere. */
 yk_status yk__params_put_shared(yk__params *p, const yk__bucket *b, yk__range range, yk_error *err);
-/* Brings the members' published values to this rank. Messages, or the transfers to a device's own copies, are on their way when it
- * returns. */
-yk_status yk__params_gather(yk__params *p, yk_error *err);
 /* Device and host may read the bucket. The transfers to a device's own copy go on behind. */
 yk_status yk__params_await(yk__params *p, uint32_t bucket, yk_error *err);
 yk_status yk__params_settle(yk__params *p, yk_error *err); /* all buckets */

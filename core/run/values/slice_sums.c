@@ -47,14 +47,9 @@ static yk_status make_pieces(const yk__params *p, yk__bucket *b, yk_error *err)
     return YK_OK;
 }
 
-static uint64_t own_bytes(const yk__bucket *b)
-{
-    return (b->end - b->begin) * sizeof *b->sum;
-}
-
 yk_status yk__sums_make(yk__params *p, yk__bucket *b, yk_error *err)
 {
-    const uint64_t bytes = own_bytes(b);
+    const uint64_t bytes = yk__bucket_own_bytes(b);
     if (make_pieces(p, b, err) || !bytes)
         return err->status;
     b->sum = yk__malloc_aligned(bytes, 4096);
@@ -76,7 +71,7 @@ void yk__sums_drop(yk__params *p, yk__bucket *b)
     yk__free(b->piece);
     b->piece = NULL;
     b->n_piece = 0;
-    yk__queue_unbuffer(p->updates, &b->grad, own_bytes(b), YK__GRAD_BYTES);
+    yk__queue_unbuffer(p->updates, &b->grad, yk__bucket_own_bytes(b), YK__GRAD_BYTES);
     yk__queue_unpin(p->updates, &b->sum_pin);
     yk__free(b->sum);
     b->sum = NULL;
@@ -86,7 +81,7 @@ uint64_t yk__sums_bytes(const yk__params *p)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < p->n_bucket && p->scatters; i++)
-        bytes += own_bytes(&p->bucket[i]);
+        bytes += yk__bucket_own_bytes(&p->bucket[i]);
     return bytes;
 }
 
@@ -144,12 +139,12 @@ static void part_add(const yk__params *p, const yk__sum_part *part)
 
 static yk_status part_finish(yk__params *p, yk__sum_part *part, yk_error *err)
 {
-    const double begin = yk__seconds();
+    const double begin = yk__clock_seconds();
     const int64_t begin_ns = yk__clock_ns();
     const yk__bucket *b = part->bucket;
     if (!b || part_post(p, part, err) || yk__exchange_wait(&part->request, err))
         return err->status;
-    p->queue->exchanging += yk__seconds() - begin;
+    p->queue->exchanging += yk__clock_seconds() - begin;
     if (p->exchange->medium)
         yk__tracer_span(p->queue->tracer, YK__LANE_WIRE, "reduce_scatter", (uint64_t)(b - p->bucket), part->begun_ns, part->done_ns);
     yk__tracer_span(p->queue->tracer, YK__LANE_HOST, "wait", (uint64_t)(b - p->bucket), begin_ns, yk__clock_ns());
@@ -232,7 +227,7 @@ yk_status yk__sums_finish(yk__params *p, yk_error *err)
         if (b->begin == b->end)
             continue;
         yk__exact_squares(&p->squares, b->sum, b->end - b->begin);
-        if (!b->is_wrapped && yk__queue_put(p->updates, b->grad, 0, b->sum, own_bytes(b), err))
+        if (!b->is_wrapped && yk__queue_put(p->updates, b->grad, 0, b->sum, yk__bucket_own_bytes(b), err))
             return err->status;
     }
     return YK_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The optimizer's moments in a file on a disk (--offload state=nvme:DIR): the row "file" of the homes of moments (state_home.c), for a rank
- * whose host updates. api.c makes and frees the file.
+ * The optimizer's moments in a file on a disk (--offload state=nvme:DIR): the row "file" of the homes of moments (state_buffers.c), for a
+ * rank whose host updates. api.c makes and frees the file.
  *
  * The optimizer's step takes this rank's slices in blocks through YK__STATE_AREAS areas of host memory, in the step thread. While the host
  * updates one block, the tier's thread (core/io/tier.c) reads the next and writes the last. A device that plans only opens no file.
@@ -165,12 +165,6 @@ static yk__bound file_bind(const yk__params *p, const yk__bucket *b, uint32_t k)
     return (yk__bound){a->buffer[k], a->offset};
 }
 
-static yk_status file_clear(yk__exec *exec, yk_error *err)
-{
-    (void)exec; /* a new file holds zeros */
-    return err->status;
-}
-
 /* ---- Transfers, outside of a step: through the first area ---- */
 
 static yk_status block_wait(const yk__params *p, const yk__bucket *b, uint32_t k, yk__range block, bool writes, yk_error *err)
@@ -248,9 +242,10 @@ static uint64_t file_block(const yk__params *p)
     return p->n_moment ? p->state_file->elements : 0;
 }
 
-const yk__state_home yk__state_home_file = {
-    "file",    false,    file_fits, file_open,  file_close, file_make, file_drop,
-    file_bind, file_get, file_put,  file_clear, file_block, file_step};
+/* A new file holds zeros. */
+const yk__state_home yk__state_home_file = {.name = "file", .fits = file_fits, .open = file_open, .close = file_close, .make = file_make,
+                                            .drop = file_drop, .bind = file_bind, .get = file_get, .put = file_put, .block = file_block,
+                                            .step = file_step};
 
 /* ---- The home ---- */
 

@@ -10,7 +10,7 @@
 
 static bool island_fits(const yk__params *p)
 {
-    return !p->power_rank && yk__island_holds_all(&p->island); /* PowerSGD changes gradients on the host */
+    return yk__island_holds_all(&p->island);
 }
 
 /* Gradients stay on the devices: each device gets the sums of its slices, in its gradients. */
@@ -26,7 +26,8 @@ static yk_status sum_on_devices(yk__params *p, yk_error *err)
 
 const yk__way yk__way_island = {.name = "island", .fits = island_fits, .reduce = sum_on_devices, .norm = yk__way_norm_on_device};
 
-/* While no rank is excluded no rank takes parameters from the host; over messages other memory holds copies of them. */
+/* While no rank is excluded no rank takes parameters from the host; over messages other memory holds copies of them. PowerSGD changes
+ * gradients on the host, in blocks. */
 static bool kept_fits(const yk__params *p)
 {
     return !p->power_rank && yk__island_keeps_values(&p->island);

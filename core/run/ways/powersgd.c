@@ -78,15 +78,6 @@ static yk_status power_new(yk__params *p, yk_error *err)
     return err->status;
 }
 
-/* Sums a vector over the members. */
-static yk_status sum_vector(const yk__params *p, float *v, uint64_t n, yk_error *err)
-{
-    double waited = 0.0;
-    if (!n || yk__exchange_all_reduce_begin(p->exchange, v, n, YK_REDUCE_SUM, err))
-        return err->status;
-    return yk__exchange_all_reduce_end(p->exchange, v, n, YK_REDUCE_SUM, &waited, err);
-}
-
 /* One parameter's place in each of the vectors. */
 typedef struct place {
     yk__power_shape shape;
@@ -154,10 +145,10 @@ yk_status yk__power_reduce(yk__params *p, yk_error *err)
     if (!p->power && power_new(p, err))
         return err->status;
     visit_params(p, make_left, 0.0f);
-    if (sum_vector(p, p->power->left, p->power->n_left + p->power->n_plain, err))
+    if (yk__exchange_sum_vector(p->exchange, p->power->left, p->power->n_left + p->power->n_plain, err))
         return err->status;
     visit_params(p, make_right, 0.0f);
-    if (sum_vector(p, p->power->right, p->power->n_right, err))
+    if (yk__exchange_sum_vector(p->exchange, p->power->right, p->power->n_right, err))
         return err->status;
     visit_params(p, make_sums, 1.0f / (float)members);
     for (uint32_t i = 0; i < p->n_bucket; i++)

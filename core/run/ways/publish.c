@@ -10,7 +10,7 @@
 
 void yk__update_note(yk__updater *u)
 {
-    u->update_seconds = yk__seconds() - u->started;
+    u->update_seconds = yk__clock_seconds() - u->started;
     u->update_elements = 0;
     for (uint32_t i = 0; i < u->params->n_bucket; i++)
         u->update_elements += u->params->bucket[i].end - u->params->bucket[i].begin;
@@ -81,11 +81,11 @@ yk_status yk__values_take_others(yk__updater *u, yk_error *err)
     double begin;
     if (yk__exchange_all_written(u->params->exchange, err))
         return err->status;
-    begin = yk__seconds();
-    if (yk__params_gather(u->params, err) || !n || !u->measure || yk__params_settle(u->params, err) ||
+    begin = yk__clock_seconds();
+    if (u->params->way.gather(u->params, err) || !n || !u->measure || yk__params_settle(u->params, err) ||
         yk__queue_idle(u->exec->queue, err))
         return err->status;
-    u->copy_seconds = yk__seconds() - begin;
+    u->copy_seconds = yk__clock_seconds() - begin;
     u->copy_elements = n;
     return YK_OK;
 }

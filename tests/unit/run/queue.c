@@ -72,7 +72,7 @@ START_TEST(the_first_of_two_failures_is_reported)
 }
 END_TEST
 
-static yk_status reserve_parts(yk__arena *arena, yk__queue *q, uint64_t first, uint64_t second, yk_error *err)
+static yk_status reserve_parts(yk__lane_set *arena, yk__queue *q, uint64_t first, uint64_t second, yk_error *err)
 {
     yk_slot slot[3] = {{first, YK_SLOT_ARENA, 0}, {8, YK_SLOT_RESULT, 0}, {second, YK_SLOT_ARENA, 1}};
     const yk__plan plan = {.graph = {.slot = slot, .n_slot = 3}, .n_arena = second ? 2 : 1, .arena_slot = 2};
@@ -84,7 +84,7 @@ START_TEST(parts_of_the_arena_keep_to_the_limit)
 {
     yk_error err = YK_ERROR_INIT;
     yk__device *dev = NULL;
-    yk__arena arena = {0};
+    yk__lane_set arena = {0};
     ck_assert_int_eq(ref_open(&dev, &err), YK_OK);
     yk__queue q = {.dev = dev, .limit = 1750};
     ck_assert_int_eq(reserve_parts(&arena, &q, 1000, 600, &err), YK_OK);
@@ -138,8 +138,8 @@ START_TEST(the_way_back_follows_the_way_there)
     yk__queue q = {.dev = dev};
     yk__exec exec = {.queue = &q};
     yk__stored *s = &exec.instance.stored;
-    yk__arena_part part = {.buffer = (yk_buffer *)&slot, .bytes = 1024};
-    exec.instance.arena = (yk__arena){.part = &part, .n = 1};
+    yk__lane_buffer part = {.buffer = (yk_buffer *)&slot, .bytes = 1024};
+    exec.instance.arena = (yk__lane_set){.lane = &part, .n = 1};
     yk__mem_fail_after(0);
     ck_assert_int_eq(yk__stored_reserve(s, &q, 4096, &err), YK_E_MEM);
     yk__mem_fail_after(-1);

@@ -14,40 +14,19 @@
 
 /* ---- Buffers of the device that updates: this rank's own, or the host's if the rank offloads ---- */
 
-static uint64_t slice_bytes(const yk__bucket *b)
-{
-    return (b->end - b->begin) * sizeof(float);
-}
-
 static bool device_fits(const yk__params *p)
 {
     return !yk__params_offload(p);
 }
 
-static bool host_fits(const yk__params *p)
-{
-    return yk__params_offload(p);
-}
-
-static yk_status buffers_open(yk__params *p, yk_error *err)
-{
-    (void)p;
-    return err->status;
-}
-
-static void buffers_close(yk__params *p)
-{
-    (void)p;
-}
-
 static yk_status buffer_make(yk__params *p, yk__bucket *b, uint32_t k, yk_error *err)
 {
-    return slice_bytes(b) ? yk__queue_buffer(p->updates, slice_bytes(b), &b->moment[k], YK__STATE_BYTES, err) : YK_OK;
+    return yk__bucket_own_bytes(b) ? yk__queue_buffer(p->updates, yk__bucket_own_bytes(b), &b->moment[k], YK__STATE_BYTES, err) : YK_OK;
 }
 
 static void buffer_drop(yk__params *p, yk__bucket *b, uint32_t k)
 {
-    yk__queue_unbuffer(p->updates, &b->moment[k], slice_bytes(b), YK__STATE_BYTES);
+    yk__queue_unbuffer(p->updates, &b->moment[k], yk__bucket_own_bytes(b), YK__STATE_BYTES);
 }
 
 static yk__bound buffer_bind(const yk__params *p, const yk__bucket *b, uint32_t k)
@@ -71,21 +50,17 @@ static yk_status buffers_clear(yk__exec *exec, yk_error *err)
     return yk__fill_zero(exec, true, err);
 }
 
-static uint64_t buffers_block(const yk__params *p)
-{
-    (void)p;
-    return 0;
-}
-
 static yk_status buffers_step(yk__optim_programs *optim, yk__inputs inputs, yk_error *err)
 {
     return optim->n_part ? yk__prog_run(optim->exec, optim->part[0].prog, inputs, err) : YK_OK;
 }
 
-static const yk__state_home on_device = {"device",   true,        device_fits, buffers_open,  buffers_close, buffer_make, buffer_drop,
-                                         buffer_bind, buffer_get, buffer_put,  buffers_clear, buffers_block, buffers_step};
-static const yk__state_home on_host = {"host memory", false,      host_fits,  buffers_open,  buffers_close, buffer_make, buffer_drop,
-                                       buffer_bind,   buffer_get, buffer_put, buffers_clear, buffers_block, buffers_step};
+#define BUFFER_COLUMNS \
+    .make = buffer_make, .drop = buffer_drop, .bind = buffer_bind, .get = buffer_get, .put = buffer_put, .clear = buffers_clear, \
+    .step = buffers_step
+
+static const yk__state_home on_device = {.name = "device", .on_device = true, .fits = device_fits, BUFFER_COLUMNS};
+static const yk__state_home on_host = {.name = "host memory", .fits = yk__params_offload, BUFFER_COLUMNS};
 
 static const yk__state_home *const homes[] = {&yk__state_home_file, &on_host, &on_device};
 
