@@ -4,7 +4,7 @@
  * optimizer's moments when roles change.
  *
  * core/job/team/share.c calls yk__engine_set_roles between windows, and job_hash.c yk__engine_catch_up, on all ranks, in the step thread.
- * Afterwards each rank's parts add up to whole buckets, and no moment has changed its value.
+ * Afterwards the parts of all ranks cover each bucket once, and no moment has changed its value.
  */
 #include <math.h>
 #include <string.h>
@@ -34,7 +34,9 @@ static yk_status check_roles(const yk__engine *e, const yk__roles *roles, yk_err
             return yk__fail(err, YK_E_INTERNAL, "rank %u is to be excluded, but other ranks pull slices only from members", r);
         sum += owns;
     }
-    return sum > 0.0 && isfinite(sum) ? YK_OK : yk__fail(err, YK_E_INTERNAL, "no rank owns the parameters: some must");
+    if (sum > 0.0 && isfinite(sum))
+        return YK_OK;
+    return yk__fail(err, YK_E_INTERNAL, "the ranks own %g parts together: expected a finite number above 0", sum);
 }
 
 static uint64_t hash_roles(const yk__exchange *exchange, const yk__roles *roles)
@@ -145,7 +147,7 @@ static yk_status move_bucket(yk__params *p, yk__bucket *b, bool has_moments, yk_
     return err->status;
 }
 
-/* Keeps the sums of gradients with the ranks that made them, so they can still be read. Sums in slices move. */
+/* Notes the old slices in b->summed: sums of gradients stay with their old owners, and reads find them there. Sums in slices move. */
 static yk_status keep_summed(yk__params *p, yk_error *err)
 {
     if (p->scatters)
@@ -206,7 +208,7 @@ static yk_status change_owners(yk__engine *e, const yk__roles *roles, yk_error *
     yk__exchange *exchange = &e->exchange;
     const bool same = !memcmp(exchange->roles.owns, roles->owns, exchange->world * sizeof roles->owns[0]);
     memcpy(exchange->owns, roles->owns, exchange->world * sizeof *roles->owns);
-    if (e->params.has_updated && !same) /* they follow reports, which know what fits */
+    if (e->params.has_updated && !same) /* the balance's reports know what fits from here on: the capacities measured at first are freed */
         yk__parts_forget(&e->params);
     if (!e->params.laid_out || same)
         return YK_OK;
@@ -228,7 +230,7 @@ static bool same_roles(const yk__exchange *exchange, const yk__roles *roles)
            !memcmp(roles->owns, exchange->roles.owns, exchange->world * sizeof roles->owns[0]);
 }
 
-/* Before owners change: all ranks gather exact parameters from their present owners, and the rounding errors are dropped. */
+/* All ranks gather exact parameters from their owners before roles change, and drop the rounding errors. */
 static yk_status leave_rest(yk__params *p, yk_error *err)
 {
     if (yk__params_gather_whole(p, err))

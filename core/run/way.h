@@ -13,8 +13,9 @@ struct yk__param;
 struct yk__updater;
 
 /*
- * A row. `fits` decides by numbers that all ranks have, so that all members follow one way. A column that is NULL is left to the rows
- * behind: the first row that fits and has it. So a row that changes one column (PowerSGD, rounded parameters) wraps the ways behind it.
+ * A row. `fits` decides by numbers that all ranks have, or by this rank's part and place of updates; ways of unlike ranks exchange with
+ * each other. A column that is NULL is left to the rows behind: the first row that fits and has it. So a row that changes one column
+ * (PowerSGD, rounded parameters) wraps the ways behind it.
  */
 typedef struct yk__way {
     const char *name;

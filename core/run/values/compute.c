@@ -2,11 +2,12 @@
 /*
  * Copies of the parameters that products read in the compute format (such as bf16), kept between steps, and the programs that write them.
  * micro.c calls yk__compute_refresh before each run that reads copies, and param_hash.c before it hashes them, in the step thread.
+ * update_programs.c calls yk__compute_cast for the step's graph; api.c and param_layout.c call yk__compute_drop before the layout goes.
  *
  * A rank that updates whole parameters, alone or under LocalSGD, writes their copies during the update (update_programs.c), unless the host
  * updates. Owners write copies that are once per host. Other ranks' updates, and any values the host wrote, are cast before the next
- * program that reads them. Parameters that come as messages, or from an update of the host that goes on, are cast bucket by bucket, by the
- * segment that waits for the bucket.
+ * program that reads them. Parameters that come as messages, or from an update of the host that goes on, are cast bucket by bucket: a
+ * segment that has waited for a bucket casts its copies (actions.c).
  */
 #include "core/base/mem.h"
 #include "core/run/exec.h"
@@ -116,6 +117,7 @@ static yk_status refresh_bucket(yk__exec *exec, uint32_t bucket, yk_error *err)
     return yk__prog_run(exec, exec->bucket_cast[bucket], (yk__inputs){0}, err);
 }
 
+/* whole: the program's segments wait for no bucket, so all buckets are awaited and cast here. */
 yk_status yk__compute_refresh(yk__exec *exec, bool whole, yk_error *err)
 {
     yk__params *params = exec->params;

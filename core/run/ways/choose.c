@@ -2,8 +2,9 @@
 /*
  * The table of ways (way.h), and the choice of a rank's way, column by column. Each column comes from the first row that fits and has it.
  *
- * The step thread chooses when the engine (api.c) or a layout (params.c) is made, and when members come or go (roles.c). All ranks choose
- * then, by numbers that all of them have. p->first_way is a row of a test (tests/dist), tried before the table.
+ * The step thread chooses when the engine (api.c) or a layout (param_layout.c) is made, and when members come or go (roles.c). All ranks
+ * choose then. excluded_fits and offloaded_fits look at this rank alone, so ranks of one job may have different ways. p->first_way is a row
+ * of a test (tests/dist), tried before the table.
  */
 #include "core/run/ways/ways.h"
 
