@@ -46,6 +46,8 @@ typedef struct yk__control_config {
 
 /* Returns once all ranks have joined. */
 yk_status yk__control_join(const yk__control_config *config, yk__control **control, yk_error *err);
+/* Called once the group is whole: from then on this process looks at itself, too (stuck.c). */
+void yk__control_met(yk__control *c);
 /* Says goodbye, so that no rank takes it for a death. With the host's agent in this process, waits until no other rank needs the agent.
  * In a fork of the process that joined, frees only the memory. */
 void yk__control_leave(yk__control *c);

@@ -110,6 +110,7 @@ struct yk__control {
     int node_fd; /* socket to yoke launch on this host, or -1 */
     uint32_t liveness_ms, stuck_ms, call_ms;
     yk__standing still; /* owned by the beat thread */
+    atomic_bool met;    /* its group has begun: from now on a rank that waits for other ranks shows it in its slot */
     const volatile uint32_t *advance;
     pid_t pid; /* process that joined; a child of it must leave the job alone */
     pthread_t beat;
@@ -137,6 +138,9 @@ bool yk__control_read_end(const yk__control_head *head, uint32_t ranks, uint32_t
 void yk__control_end_for(yk__control *c, uint32_t rank, bool silent, yk_status status, const char *text);
 void yk__control_report_left(const yk__control *c);
 void yk__control_report_change(const yk__control *c); /* reports a change that other hosts wait for; no-op in a job of one host */
+
+/* stuck.c: ends the job if this rank, with that patience, stands still, and no rank awaits it. Called by the beat thread. */
+void yk__control_look_own(yk__control *c, uint32_t patience_ms);
 
 /* live.c */
 yk_status yk__control_beat_start(yk__control *c, yk_error *err);

@@ -201,6 +201,11 @@ uint32_t yk__control_job_advance(const yk__control_job *job, uint32_t rank)
     return rank < job->ranks ? atomic_load(&job->head->slot[rank].advance) : 0;
 }
 
+uint32_t yk__control_job_patience(const yk__control_job *job, uint32_t rank)
+{
+    return rank < job->ranks ? atomic_load(&job->head->slot[rank].patience_ms) : 0;
+}
+
 pid_t yk__control_job_pid(const yk__control_job *j, uint32_t rank)
 {
     return atomic_load(&j->head->slot[rank].pid);

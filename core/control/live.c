@@ -96,7 +96,7 @@ void yk__control_heard(yk__control *c, uint32_t rank)
     atomic_fetch_add_explicit(&c->head->slot[rank].heard, 1, memory_order_relaxed);
 }
 
-/* Publishes this rank's act, and the patience that other ranks should have with it. */
+/* Publishes this rank's act, and the patience that other ranks should have with it; looks at it for itself. */
 static void note_still(yk__control *c, int64_t step_ms)
 {
     yk__control_slot *s = &c->head->slot[c->rank];
@@ -105,6 +105,7 @@ static void note_still(yk__control *c, int64_t step_ms)
                                                    c->call_ms, c->stuck_ms);
     atomic_store(&s->act, act);
     atomic_store(&s->patience_ms, patience_ms);
+    yk__control_look_own(c, patience_ms);
 }
 
 /* Publishes by which number the system knows this thread. */

@@ -9,6 +9,8 @@
  * one log line after that time, and lost after YOKE_STUCK_MS. A compilation is lost after the time that its device allows
  * (yk_device_caps.compile_ms), if longer.
  *
+ * If all ranks hang in a sync, none of them waits. So the beat thread (live.c) also looks at its own rank, for acts that end by themselves.
+ *
  * A wait adds up time from its own short steps, each counted with a bound, so that a job that was stopped as a whole accuses no rank when
  * it continues.
  */
@@ -18,6 +20,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/clock.h"
 #include "core/base/log.h"
@@ -161,4 +164,57 @@ void yk__control_waited(yk__control *c, const yk__control_wait *wait)
 {
     if (wait->last)
         atomic_store(&c->head->slot[c->rank].waits_for, 0);
+}
+
+/* ---- A rank that no other one awaits ---- */
+
+#define OWN_MORE_MS 1000u  /* a rank that waits ends the job first, and tells its own operation, too */
+#define OWN_END_MS 4000u   /* more, from the job's end to the process's: a launcher of ours takes less */
+
+/* The program's own code, a pipe and a wait for other ranks may last; a device's wait has its own limit (core/device/point.c). */
+static bool act_ends_itself(yk__act act)
+{
+    return act == YK__ACT_SYNC || act == YK__ACT_FILE || act == YK__ACT_OPEN || act == YK__ACT_COMPILE || act == YK__ACT_CALL;
+}
+
+static void end_own(yk__control *c)
+{
+    char time[32], name[YK__CONTROL_NAME];
+    yk_error err = YK_ERROR_INIT;
+    write_seconds(time, sizeof time, (int64_t)c->still.ms * 1000000);
+    yk__control_copy_name(name, c->head->slot[c->rank].name);
+    yk__fail(&err, YK_E_DEVICE_LOST, "%s has made no progress in %s for %s (YOKE_STUCK_MS%s)", name, yk__act_name(c->still.act), time,
+             c->call_ms ? " would set it" : "");
+    yk__control_end_for(c, c->rank, false, err.status, err.text);
+}
+
+/* Under another program's launcher nobody else ends a process that hangs, nor reports its error. */
+static void process_end(const yk__control *c)
+{
+    yk_error err = YK_ERROR_INIT;
+    char text[YK_ERROR_TEXT + 8];
+    uint32_t rank;
+    bool silent;
+    if (c->server && c->node_fd < 0 && yk__control_read_end(c->head, c->size, &rank, &silent, &err) && rank == c->rank) {
+        const int n = snprintf(text, sizeof text, "yoke: %s\n", err.text);
+        if (write(STDERR_FILENO, text, (size_t)n) < 0)
+            _exit(1); /* nobody is left to tell */
+    }
+    _exit(1); /* the thread that hangs cannot end */
+}
+
+void yk__control_met(yk__control *c)
+{
+    atomic_store(&c->met, true);
+}
+
+void yk__control_look_own(yk__control *c, uint32_t patience_ms)
+{
+    if (c->size < 2 || !patience_ms || !atomic_load(&c->met) || !act_ends_itself(c->still.act) ||
+        c->still.ms < patience_ms + OWN_MORE_MS || atomic_load(&c->head->slot[c->rank].state) != YK__RANK_JOINED)
+        return;
+    if (atomic_load(&c->head->abort) == YK__JOB_RUNNING)
+        end_own(c);
+    else if (c->still.ms >= patience_ms + OWN_MORE_MS + OWN_END_MS)
+        process_end(c);
 }

@@ -193,6 +193,7 @@ yk_status yk__group_join(const char *name, yk__group **out, yk_error *err)
     if (join_job(&origin, name, &control, err) || group_new(control, &g, err))
         return err->status;
     joined = g;
+    yk__control_met(control);
     yk__log_set_rank((int)g->rank);
     *out = g;
     return YK_OK;

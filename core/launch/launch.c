@@ -6,8 +6,9 @@
  *
  * The job's shared record holds the first error that ends the job. The launcher may find it (an exit, a signal, a stop), or a rank (its own
  * failure, or another rank without progress). The liveness thread of a rank may also find it (silence). From then on the ranks have a
- * little time to end by themselves, then SIGTERM, then SIGKILL. A rank that SIGKILL does not end is named and left behind. With
- * YOKE_EMERGENCY_CHECKPOINT that time is longer, as ranks save. With YOKE_LIVENESS_MS=0 a stopped rank is no error.
+ * little time to end by themselves, then SIGTERM, then SIGKILL. A rank that SIGKILL does not end is named and left behind. A signal to the
+ * launcher goes to the ranks; if none of them makes progress for YOKE_STUCK_MS then, the job ends in the same way. With
+ * YOKE_EMERGENCY_CHECKPOINT the time is longer, as ranks save. With YOKE_LIVENESS_MS=0 a stopped rank is no error.
  */
 #include "config.h"
 
@@ -34,7 +35,9 @@
 #define SAVE_MS 120000      /* and for remaining ranks that write an emergency checkpoint: they end by themselves afterwards */
 #define STOPPED_MS 1100     /* some, not all, ranks stopped for so long: lost. Shorter than the ranks' own detection of silence */
 #define DEATH_MS 2000       /* from SIGKILL to giving up */
-#define OUTLIVED_MS 50  /* between two checks of a rank whose wrapper has ended */
+#define LOOK_MS 50      /* between two checks of a rank whose wrapper has ended, or of the ranks' progress */
+#define STILL_MORE_MS 2000 /* the ranks find a call or device that stands still first, and name it */
+#define LOOK_MAX_MS 150 /* a later look adds that much: this process was stopped, as perhaps all were */
 #define LEFT_MS 60000       /* from a goodbye to the end of the process: exit handlers, of drivers mostly */
 
 /* ---- Ending ------------------------------------------------------------------------------------------------------ */
@@ -321,6 +324,60 @@ static void watch_stopped(yk__launcher *launcher)
     }
 }
 
+/* Adds the time since the last look for each rank whose count of progress stays; begins with a signal, or with the job's end. */
+static void progress_look(yk__launcher *launcher)
+{
+    const int64_t now = yk__clock_ms(), step = launcher->seen_at ? now - launcher->seen_at : 0;
+    if (!launcher->interrupted && !launcher->ending)
+        return;
+    launcher->seen_at = now;
+    for (uint32_t r = 0; r < launcher->n_ranks; r++) {
+        const uint32_t advance = yk__control_job_advance(launcher->job, r);
+        yk__child *child = &launcher->rank[r];
+        child->still_ms = advance == child->advance ? child->still_ms + (step < LOOK_MAX_MS ? step : LOOK_MAX_MS) : 0;
+        child->advance = advance;
+    }
+}
+
+/* A signal asks ranks to end, and no rank waits for one that sleeps in its own code, or takes no notice. */
+static void watch_interrupted(yk__launcher *launcher)
+{
+    char text[YK_ERROR_TEXT];
+    uint32_t which = UINT32_MAX;
+    for (uint32_t r = launcher->n_ranks; r-- > 0;)
+        if (launcher->rank[r].pid && launcher->rank[r].still_ms < launcher->stuck_ms + STILL_MORE_MS)
+            return;
+        else if (launcher->rank[r].pid)
+            which = r;
+    if (!launcher->interrupted || launcher->ending || !launcher->stuck_ms || which == UINT32_MAX)
+        return;
+    snprintf(text, sizeof text, "interrupted by signal %d (%s), and %s has made no progress since, for %.1f s (YOKE_STUCK_MS)",
+             launcher->interrupted, strsignal(launcher->interrupted), launcher->rank[which].name,
+             (double)launcher->rank[which].still_ms / 1000);
+    yk__control_job_abort(launcher->job, which, YK_E_CANCELLED, text);
+    begin_end(launcher);
+}
+
+/* With an emergency checkpoint ranks have SAVE_MS: no rank needs it that hangs as it would not be allowed to before. */
+static void watch_saving(const yk__launcher *launcher)
+{
+    for (uint32_t r = 0; r < launcher->n_ranks; r++) {
+        const uint32_t patience = yk__control_job_patience(launcher->job, r);
+        if (launcher->ending && patience && launcher->rank[r].still_ms >= (patience > GRACE_MS ? patience : GRACE_MS))
+            kill_silent(launcher, r);
+    }
+}
+
+/* A launcher of several hosts knows no counts of its ranks. */
+static void watch_progress(yk__launcher *launcher)
+{
+    if (launcher->node)
+        return;
+    progress_look(launcher);
+    watch_interrupted(launcher);
+    watch_saving(launcher);
+}
+
 static void note_stops(yk__child *child)
 {
     siginfo_t si = {0};
@@ -365,6 +422,7 @@ static void ranks_reap(yk__launcher *launcher)
     watch_stopped(launcher);
     watch_left(launcher);
     watch_again(launcher);
+    watch_progress(launcher);
 }
 
 /* ---- Signals to the launcher ------------------------------------------------------------------------------------- */
@@ -415,8 +473,8 @@ static int next_timeout(const yk__launcher *launcher)
         at = launcher->stopped_since + STOPPED_MS;
     if (launcher->culprit_at)
         at = earlier_of(at, launcher->culprit_at);
-    if (launcher->interrupted && !launcher->ending)
-        at = earlier_of(at, yk__clock_ms() + OUTLIVED_MS);
+    if (launcher->seen_at)
+        at = earlier_of(at, yk__clock_ms() + LOOK_MS);
     if (launcher->again && !launcher->ending)
         at = earlier_of(at, launcher->again_at);
     if (launcher->killed_at)
@@ -548,7 +606,8 @@ static yk_status prepare_launch(yk__launcher *launcher, yk_error *err)
     yk__limit_is_error();
     launcher->oom_kills = yk__cgroup_kills();
     launcher->liveness = yk__option_number(YK__OPTION_LIVENESS_MS) != 0;
-    launcher->left_ms = yk__call_ms() && yk__stuck_ms() ? LEFT_MS : yk__stuck_ms();
+    launcher->stuck_ms = yk__stuck_ms();
+    launcher->left_ms = yk__call_ms() && launcher->stuck_ms ? LEFT_MS : launcher->stuck_ms;
     if (yk__control_job_new(launcher->n_ranks, &launcher->job, err))
         return err->status;
     launcher->rank = yk__calloc(launcher->n_ranks, sizeof *launcher->rank);

@@ -17,6 +17,8 @@ typedef struct yk__child {
     bool stopped;
     bool blamed; /* several hosts: the rank has reported the culprit of the job's end, and ends because of it */
     int64_t left_at; /* ms; 0 while it is in the group */
+    uint32_t advance; /* its count of progress at the last look, and the ms since it moved, of looks after a signal or an end */
+    int64_t still_ms;
     char name[128];
 } yk__child;
 
@@ -46,6 +48,8 @@ typedef struct yk__launcher {
     int64_t term_at, kill_at; /* ms, once ending */
     uint32_t culprit, culprit_advance; /* the rank at fault, and its advance count at that time (core/base/advance.h) */
     int64_t culprit_at;                /* ms; time to check that the culprit has advanced; 0 once checked */
+    int64_t seen_at;        /* ms; of the last look at the ranks' progress; 0 before a signal or an end */
+    uint32_t stuck_ms;        /* YOKE_STUCK_MS; 0 means no limit */
     int64_t killed_at;        /* ms; of the first SIGKILL to every rank */
     int64_t stopped_since;    /* ms; 0 if no started rank is stopped, or every one is */
     bool paused;              /* several hosts: the launcher has stopped the job */

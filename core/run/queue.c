@@ -279,8 +279,12 @@ yk_status yk__queue_idle(yk__queue *q, yk_error *err)
 
 yk_status yk__queue_finish(yk__queue *q, yk_error *err)
 {
-    if (yk__queue_idle(q, err) == YK_E_CANCELLED)
+    yk_error ignored = YK_ERROR_INIT;
+    if (yk__queue_idle(q, err) == YK_E_CANCELLED) {
         yk__device_settle(q->dev);
+        if (!q->dev->stopped) /* by a plugin that cannot abort: its commands end by themselves */
+            yk__device_wait(q->dev, q->last_point, NULL, &ignored);
+    }
     return err->status;
 }
 

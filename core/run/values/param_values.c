@@ -98,7 +98,7 @@ static yk_status flush_range(yk__params *p, const yk__param *q, yk__range range,
         return err->status;
     if (to != work && b->home->in_block)
         return YK_OK;
-    return yk__params_put(p, b, range, to, err) ? err->status : yk__queue_idle(p->queue, err);
+    return yk__params_put(p, b, range, to, err) ? err->status : yk__queue_finish(p->queue, err); /* `work` goes */
 }
 
 static yk_status flush_param(yk__params *p, const yk__param *q, float *work, yk_error *err)
@@ -205,7 +205,7 @@ yk_status yk__params_read_device(yk__params *p, const yk__param *q, yk__range ra
 {
     if (yk__params_settle(p, err) || yk__params_get(p, &p->bucket[q->bucket], range, data, err))
         return err->status;
-    return yk__queue_idle(p->queue, err);
+    return yk__queue_finish(p->queue, err); /* data is the caller's */
 }
 
 yk_status yk__params_read(yk__params *p, uint32_t number, uint64_t from, uint64_t n, float *data, yk_error *err)

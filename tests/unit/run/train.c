@@ -535,6 +535,53 @@ START_TEST(closing_an_aborted_job_waits_for_the_device)
 }
 END_TEST
 
+/* Another rank ends the job while this one makes a parameter's values; the copy that follows still runs. */
+static yk_status read_aborted(void *object, uint64_t from, uint64_t n, float *to, yk_error *err)
+{
+    yk_error why = YK_ERROR_INIT;
+    (void)from, (void)err;
+    memset(to, 0, n * sizeof *to);
+    yk__fail(&why, YK_E_CANCELLED, "another rank has ended");
+    yk__group_abort(object, &why);
+    slow.slices = 3;
+    return YK_OK;
+}
+
+/* From here on the memory of a copy may go: it was the engine's for a write, and is the caller's for a read. */
+static void expect_settled(const rig *r, yk_status s)
+{
+    ck_assert_int_eq(s, YK_E_CANCELLED);
+    ck_assert_msg(r->dev->stopped || !slow.slices, "the copy still runs");
+}
+
+START_TEST(values_stay_until_their_copy_has_ended)
+{
+    const bool reads = _i;
+    truth t = {0};
+    float x[ROWS * IN], loss, value[64];
+    int32_t y[ROWS];
+    uint32_t seed = 7;
+    rig r;
+    rig_open(&r, &t, YK_F32);
+    draw_data(&seed, x, y);
+    rig_micro(&r, x, y, true);
+    slow.real = r.dev->table;
+    slow.table = *slow.real;
+    slow.table.queue_wait = slow_wait;
+    r.dev->table = &slow.table;
+    rig_submit(&r, x, y, true, &loss);
+    expect_ok(&r, yk__engine_wait(r.e, 0, &r.err));
+    if (reads) {
+        read_aborted(r.group, 0, 1, value, &r.err);
+        expect_settled(&r, yk__engine_param_read(r.e, r.number[0], value, &r.err));
+    } else {
+        expect_settled(&r, yk__engine_param_give(r.e, r.number[0], (yk__source){read_aborted, NULL, r.group, 0}, &r.err));
+    }
+    slow.slices = 0;
+    rig_close(&r);
+}
+END_TEST
+
 int main(void)
 {
     TCase *c = tcase_create("engine");
@@ -548,5 +595,6 @@ int main(void)
     tcase_add_test(c, cache_keeps_to_its_memory);
     tcase_add_test(c, a_planning_device_counts_the_same);
     tcase_add_test(c, closing_an_aborted_job_waits_for_the_device);
+    tcase_add_loop_test(c, values_stay_until_their_copy_has_ended, 0, 2);
     return suite_run("run_train", c);
 }
