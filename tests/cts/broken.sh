@@ -268,6 +268,8 @@ none)
     TIMEOUT=10 # what makes a device busy takes seconds of a busy machine; none of these faults hangs
     broken_far ABORT_LATE 'queue/abort_busy' 'a wait returned .* after queue_abort'
     broken_far ABORT_LATE 'queue/abort_waiting' 'what the queue waited for was still at work'
+    broken_far ABORT_RUNS 'queue/abort_busy' 'is made after queue_free'
+    broken_far ABORT_RUNS 'queue/abort_waiting' 'is made after queue_free'
     broken_far DEPENDENT 'queue/abort_dependent' 'a queue went on although what it waited for was aborted'
     TIMEOUT=1
     broken_far LEAK_PIN 'leak/pin' 'keeps .* bytes'

@@ -356,6 +356,36 @@ static void bad_abort(yk_queue *q, yk_status why)
 }
 #endif
 
+#ifdef BREAK_ABORT_RUNS /* an aborted queue's last copy is made when another queue's run would be over, whether the queue is there or not */
+static yk_copy last_copy;
+
+static yk_status bad_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
+{
+    last_copy = *c;
+    return kit_queue_copy(q, c, point);
+}
+
+static void *runs_on(void *arg)
+{
+    yk_copy *c = arg;
+    char why[KIT_WHY];
+    usleep(400000);
+    far_copy(devices, c, why);
+    host->free(c);
+    return NULL;
+}
+
+static void bad_abort(yk_queue *q, yk_status why)
+{
+    yk_copy *c = host->alloc(sizeof *c, 64);
+    pthread_t thread;
+    *c = last_copy;
+    pthread_create(&thread, NULL, runs_on, c);
+    pthread_detach(thread);
+    kit_queue_abort(q, why);
+}
+#endif
+
 #ifdef BREAK_ABORT_LATE /* those who wait learn of an abort when the work under way is over, more or less */
 static void bad_abort(yk_queue *q, yk_status why)
 {
@@ -439,7 +469,7 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
     bad.queue_run = bad_run;
 #endif
 #if defined BREAK_COPY_WAITS || defined BREAK_EMPTY_WAITS || defined BREAK_OWN_WAIT || defined BREAK_KEPT_COPY_WAITS || \
-    defined BREAK_DEVICE_WAITS || defined BREAK_DEPENDENT
+    defined BREAK_DEVICE_WAITS || defined BREAK_DEPENDENT || defined BREAK_ABORT_RUNS
     bad.queue_copy = bad_copy;
 #endif
 #ifdef BREAK_DEVICE_WAITS
@@ -481,7 +511,7 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
 #ifdef BREAK_SCRATCH
     queue_ops.run = scratch_run;
 #endif
-#if defined BREAK_ABORT || defined BREAK_ABORT_LATE || defined BREAK_ABORT_STATUS
+#if defined BREAK_ABORT || defined BREAK_ABORT_LATE || defined BREAK_ABORT_RUNS || defined BREAK_ABORT_STATUS
     bad.queue_abort = bad_abort;
 #endif
 #if defined BREAK_SPAN || defined BREAK_SPAN_ZERO || defined BREAK_SPAN_UNIT || defined BREAK_SPANS_FEW

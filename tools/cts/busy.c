@@ -26,6 +26,7 @@
 #endif
 #define SHORT_S 0.004   /* a run of LINKS products that is shorter says little: the matrices are made larger */
 #define WOKEN_S 0.25    /* a wait is over, of the 100 ms that the header gives, on a busy machine too */
+#define GIVEN_UP_S 1.5  /* a queue_free that is faster has not given up the work, for which it waits 2 s at least */
 #define SLICE_NS 20000000u
 #define LONG_NS 20000000000u
 #define NEVER_S 1e9
@@ -220,29 +221,42 @@ static void failed_answers(cts *c, load *l, yk_queue *q, yk_status why)
     }
 }
 
-/* Queues of one round: the aborted one, and the one that it waits for (or itself). */
+/* Queues of one round: the aborted one, and the one that it waits for (or itself). The aborted one's last command copies the pattern to the
+ * mark, which was zeros. */
 typedef struct busy_round {
     yk_queue *q, *other;
+    yk_buffer *pattern, *mark;
     waiting w;
     double woken_s;
     bool worked;
 } busy_round;
 
-/* across: the queue's only command is a copy that waits for another queue's runs. */
+static bool marks_new(cts *c, busy_round *r)
+{
+    uint8_t pattern[MARK_BYTES], zeros[MARK_BYTES] = {0};
+    uint64_t point = 0;
+    cts_pattern_fill(pattern, MARK_BYTES, 6);
+    return cts_ok(c, cts_buffer_new(c, MARK_BYTES, &r->pattern), "buffer_new") &&
+           cts_ok(c, cts_buffer_new(c, MARK_BYTES, &r->mark), "buffer_new") &&
+           cts_ok(c, yk_put(c->t, c->dev->queue, r->pattern, 0, pattern, MARK_BYTES, &point), "queue_copy") &&
+           cts_ok(c, yk_put(c->t, c->dev->queue, r->mark, 0, zeros, MARK_BYTES, &point), "queue_copy") && cts_wait(c, c->dev->queue, point);
+}
+
+/* across: the queue's only command is the copy, which waits for another queue's runs. */
 static bool round_begin(cts *c, load *l, busy_round *r, bool across)
 {
     uint64_t point = 0;
-    if (!cts_ok(c, cts_queue_new(c, YK_QUEUE_COMPUTE, &r->q), "queue_new") ||
+    if (!marks_new(c, r) || !cts_ok(c, cts_queue_new(c, YK_QUEUE_COMPUTE, &r->q), "queue_new") ||
         (across && !cts_ok(c, cts_queue_new(c, YK_QUEUE_COMPUTE, &r->other), "queue_new")))
         return false;
     yk_queue *runs = across ? r->other : r->q;
     for (int i = 0; i < 2; i++)
         if (!load_run(c, l, runs, &point))
             return false;
-    r->w = (waiting){.c = c, .q = r->q, .point = point};
+    r->w = (waiting){.c = c, .q = r->q};
     const yk_wait wait = {runs, point};
-    const yk_copy copy = {.size = sizeof copy, .n_wait = 1, .wait = &wait, .src = l->slot[1], .dst = l->slot[2], .bytes = 64};
-    if (across && !cts_ok(c, c->t->queue_copy(r->q, &copy, &r->w.point), "queue_copy"))
+    const yk_copy copy = {.size = sizeof copy, .n_wait = across, .wait = &wait, .src = r->pattern, .dst = r->mark, .bytes = MARK_BYTES};
+    if (!cts_ok(c, c->t->queue_copy(r->q, &copy, &r->w.point), "queue_copy"))
         return false;
     r->worked = queue_works(c, runs, 1);
     return true;
@@ -268,12 +282,40 @@ static void round_abort(cts *c, load *l, busy_round *r)
         failed_answers(c, l, r->q, YK_E_CANCELLED);
 }
 
+static bool mark_read(cts *c, const busy_round *r, uint8_t *got)
+{
+    uint64_t point = 0;
+    return cts_ok(c, yk_get(c->t, c->dev->queue, r->mark, 0, got, MARK_BYTES, &point), "queue_copy") && cts_wait(c, c->dev->queue, point);
+}
+
+/* Frees the aborted queue: its work is over by then, as the host frees the memory next. A queue that was given up may still work. */
+static void round_free(cts *c, load *l, busy_round *r)
+{
+    uint8_t first[MARK_BYTES], later[MARK_BYTES];
+    uint64_t point = 0;
+    double took = yk__clock_seconds();
+    c->t->queue_free(r->q);
+    r->q = NULL;
+    took = yk__clock_seconds() - took;
+    if (c->failed_now || took > GIVEN_UP_S || !mark_read(c, r, first))
+        return;
+    if (r->other)
+        c->t->queue_free(r->other);
+    r->other = NULL;
+    if (load_time(c, l, &point, &took) && mark_read(c, r, later) && memcmp(first, later, MARK_BYTES))
+        cts_fail(c, "a copy of a queue that was aborted is made after queue_free: a queue's memory may be freed then");
+}
+
 static void round_end(cts *c, busy_round *r)
 {
     if (r->q)
         c->t->queue_free(r->q);
     if (r->other)
         c->t->queue_free(r->other);
+    if (r->mark)
+        c->t->buffer_free(r->mark);
+    if (r->pattern)
+        c->t->buffer_free(r->pattern);
 }
 
 static bool abort_begins(cts *c, load *l, const char *name)
@@ -296,7 +338,7 @@ static void test_abort_busy(cts *c, load *l, const char *name, bool across)
     for (int i = 0; i < TRIES && least > 0.1 && !c->failed_now; i++) {
         busy_round r = {.q = NULL};
         if (round_begin(c, l, &r, across) && r.worked)
-            round_abort(c, l, &r);
+            round_abort(c, l, &r), round_free(c, l, &r);
         if (r.worked && r.woken_s < least) /* a run that was over too soon proves nothing */
             least = r.woken_s;
         round_end(c, &r);
