@@ -50,6 +50,24 @@ static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 }
 #endif
 
+#ifdef BREAK_POLL_ABORT /* what was done before an abort is still said to be done after it */
+static yk_status bad_poll(yk_queue *q, uint64_t *done)
+{
+    *done = q->point;
+    return YK_OK;
+}
+#endif
+
+#ifdef BREAK_RUN_ABORT /* an aborted queue refuses copies, and runs programs */
+static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
+{
+    const int why = atomic_exchange(&q->failed, YK_OK);
+    const yk_status st = queue_run(q, s, point);
+    atomic_store(&q->failed, why);
+    return st;
+}
+#endif
+
 #ifdef BREAK_COMPOSITES /* compiles what it did not claim */
 static yk_status bad_program(yk_device *dev, const yk_graph *g, yk_program **out)
 {
@@ -702,6 +720,9 @@ static void numbers_break(void)
 #ifdef BREAK_SIZE
     bad.size = offsetof(yk_plugin, queue_run);
 #endif
+#ifdef BREAK_POLL_ABORT
+    bad.queue_poll = bad_poll;
+#endif
 #ifdef BAD_ACCOUNT
     bad.program_memory = bad_account;
 #endif
@@ -720,7 +741,8 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
     bad = table;
 #if defined BREAK_RESULT || defined BREAK_END || defined BREAK_CRASH || defined BREAK_VERSION || defined SPOILS || defined CHANGES || \
     defined BREAK_PACKED || defined BREAK_HANG || defined BREAK_LEAK_RUN || defined BREAK_ARENA || defined BREAK_BITS || \
-    defined BREAK_LEAK_DEVICE || defined BREAK_NORM_EPS || defined BREAK_ADAM_EPS || defined LOWERS || defined BREAK_F16_BITS
+    defined BREAK_LEAK_DEVICE || defined BREAK_NORM_EPS || defined BREAK_ADAM_EPS || defined LOWERS || defined BREAK_F16_BITS || \
+    defined BREAK_RUN_ABORT
     bad.queue_run = bad_run;
 #endif
 #if defined SPOILS || defined LOWERS

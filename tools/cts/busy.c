@@ -90,16 +90,16 @@ static bool load_new(cts *c, load *l, int64_t side, int links)
     return ok;
 }
 
-static yk_status load_submit(cts *c, load *l, yk_queue *q, uint64_t *point)
+static yk_submit load_submit(const load *l)
 {
-    const yk_submit s = {.size = sizeof s, .n_slot = l->plan.abi.n_slot, .program = l->program, .slot = l->slot,
-                         .slot_offset = l->offset, .slot_version = l->version};
-    return c->t->queue_run(q, &s, point);
+    return (yk_submit){.size = sizeof(yk_submit), .n_slot = l->plan.abi.n_slot, .program = l->program, .slot = l->slot,
+                       .slot_offset = l->offset, .slot_version = l->version};
 }
 
 static bool load_run(cts *c, load *l, yk_queue *q, uint64_t *point)
 {
-    return cts_ok(c, load_submit(c, l, q, point), "queue_run");
+    const yk_submit s = load_submit(l);
+    return cts_ok(c, c->t->queue_run(q, &s, point), "queue_run");
 }
 
 /* Runs on the device's own queue, and times it from call to end; as it works, it gets longer than a point of other tests. */
@@ -196,17 +196,16 @@ static bool queue_works(cts *c, yk_queue *q, uint64_t point)
     return works;
 }
 
-/* Every call on a failed queue returns the reason, with a message, and changes nothing. */
-static void failed_answers(cts *c, load *l, yk_queue *q, yk_status why)
+void cts_queue_refuses(cts *c, yk_queue *q, yk_status why, yk_buffer *b, const yk_submit *run)
 {
     static const char *const names[] = {"queue_wait", "queue_poll", "queue_copy", "queue_run", "queue_wait again"};
-    uint8_t back[64];
+    static uint8_t back[64]; /* a copy that is not refused may come later */
     uint64_t point = 77, done = 0;
     for (uint32_t i = 0; i < sizeof names / sizeof *names && !c->failed_now; i++) {
         memset(back, 0x5a, sizeof back);
         const yk_status s = i == 1   ? c->t->queue_poll(q, &done)
-                            : i == 2 ? yk_get(c->t, q, l->slot[1], 0, back, sizeof back, &point)
-                            : i == 3 ? load_submit(c, l, q, &point)
+                            : i == 2 ? yk_get(c->t, q, b, 0, back, sizeof back, &point)
+                            : i == 3 ? c->t->queue_run(q, run, &point)
                                      : c->t->queue_wait(q, 1, c->timeout_ns);
         if (s != why)
             cts_fail(c, "%s on a queue that was aborted gives %s, expected its reason, %s", names[i], yk__status_name(s),
@@ -215,8 +214,8 @@ static void failed_answers(cts *c, load *l, yk_queue *q, yk_status why)
             cts_fail(c, "%s on a queue that was aborted says nothing through host->fail", names[i]);
         else if (point != 77)
             cts_fail(c, "%s on a queue that was aborted gives out a point", names[i]);
-        for (uint32_t b = 0; b < sizeof back && !c->failed_now; b++)
-            if (back[b] != 0x5a)
+        for (uint32_t k = 0; k < sizeof back && !c->failed_now; k++)
+            if (back[k] != 0x5a)
                 cts_fail(c, "a copy that a failed queue refuses changes memory");
     }
 }
@@ -278,8 +277,9 @@ static void round_abort(cts *c, load *l, busy_round *r)
     r->woken_s = r->w.back - began;
     if (r->worked && r->w.status != YK_E_CANCELLED)
         cts_fail(c, "a wait under way gives %s when its queue is aborted, expected YK_E_CANCELLED", yk__status_name(r->w.status));
+    const yk_submit run = load_submit(l);
     if (!c->failed_now)
-        failed_answers(c, l, r->q, YK_E_CANCELLED);
+        cts_queue_refuses(c, r->q, YK_E_CANCELLED, l->slot[1], &run);
 }
 
 static bool mark_read(cts *c, const busy_round *r, uint8_t *got)
