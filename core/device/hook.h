@@ -10,6 +10,8 @@
 
 #include <pthread.h>
 
+#include <yoke/extension.h>
+
 #include "core/device/device_internal.h"
 
 #define HOOKS 8 /* plugins that can be wrapped in one process */
@@ -20,7 +22,8 @@ enum { HOOK_VALIDATE = 1, HOOK_TRACE = 2, HOOK_COUNT = 4 };
     X(init) X(fini) X(device_count) X(device_caps) X(device_open) X(device_close) X(claims) X(buffer_new)             \
     X(buffer_wrap) X(buffer_free) X(buffer_map) X(program_new) X(program_free) X(queue_new) X(queue_free)             \
     X(queue_run) X(queue_copy) X(queue_poll) X(queue_wait) X(queue_abort) X(queue_span) X(extension)                  \
-    X(graph_scratch) X(host_pin) X(host_unpin) X(program_memory)
+    X(graph_scratch) X(host_pin) X(host_unpin) X(program_memory)                                                       \
+    X(coll_island) X(coll_ticket) X(coll_join) X(coll_leave) X(coll_abort) X(coll_run)
 
 typedef enum hook_fn {
 #define HOOK_ENUM(name) HOOK_##name,
@@ -29,7 +32,7 @@ typedef enum hook_fn {
         HOOK_FN_COUNT
 } hook_fn;
 
-typedef enum hook_kind { HOOK_DEVICE, HOOK_BUFFER, HOOK_PROGRAM, HOOK_QUEUE, HOOK_PIN, HOOK_KIND_COUNT } hook_kind;
+typedef enum hook_kind { HOOK_DEVICE, HOOK_BUFFER, HOOK_PROGRAM, HOOK_QUEUE, HOOK_PIN, HOOK_COMM, HOOK_KIND_COUNT } hook_kind;
 extern const char *const yk__hook_kinds[HOOK_KIND_COUNT];
 
 typedef struct hook hook;
@@ -48,6 +51,7 @@ typedef struct hook_object {
     yk_status failed;      /* queue */
     yk_queue *checker;     /* device: the plugin's queue for reading guards */
     uint32_t align;        /* device */
+    uint32_t ranks;        /* communicator: its members */
 } hook_object;
 
 typedef struct hook_stat {
@@ -59,6 +63,8 @@ struct hook {
     uint32_t number;
     const yk_plugin *inner;
     yk_plugin table;
+    yk_coll coll;              /* the host's table of collectives */
+    const yk_coll *inner_coll; /* the plugin's own; NULL before the host asks for it */
     uint32_t layers;
     pthread_mutex_t lock; /* guards the list, the statistics and the checkers */
     hook_object *live;
@@ -72,6 +78,8 @@ hook *yk__hook_new(void); /* the next one; NULL if all HOOKS are used */
 /* Set a table's functions with a handle: copies, pins, abort and spans in the first, all other functions in the second. */
 void yk__hook_copy_functions(yk_plugin *t);
 void yk__hook_functions(yk_plugin *t);
+/* The host's table around the plugin's own table of collectives. */
+const yk_coll *yk__hook_coll(hook *h, const yk_coll *inner);
 /* Replaces the host's queues by the plugin's own. */
 void yk__hook_waits(const yk_wait *from, uint32_t n, yk_wait *to);
 

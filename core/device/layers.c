@@ -73,7 +73,10 @@ static yk_status hook_open(hook *h, uint32_t i, yk_device **dev)
 
 static const void *hook_extension(hook *h, const char *name)
 {
-    if (h->inner->extension && h->inner->extension(name)) /* an extension's functions would receive the hook's handles */
+    const void *inner = h->inner->extension ? h->inner->extension(name) : NULL;
+    if (inner && !strcmp(name, YK_EXT_COLL))
+        return yk__hook_coll(h, inner);
+    if (inner) /* its functions would receive the hook's handles */
         yk__log(YK_LOG_WARN, "layers", "YOKE_LAYERS hides %s of plugin \"%s\": its work goes another way", name,
                 h->inner->name);
     return NULL;

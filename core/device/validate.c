@@ -15,7 +15,7 @@
 
 #define GUARD_BYTE 0x5A
 
-const char *const yk__hook_kinds[HOOK_KIND_COUNT] = {"device", "buffer", "program", "queue", "pin"};
+const char *const yk__hook_kinds[HOOK_KIND_COUNT] = {"device", "buffer", "program", "queue", "pin", "communicator"};
 
 yk_status yk__hook_wrong(const char *fmt, ...)
 {

@@ -17,6 +17,9 @@ result $? "far with both extensions is built"
 run_cts "its collectives and shared buffers" "$WORK/yoke_island.so" --group buffer,extension
 grep -q '^ok .* - extension/coll.all_reduce.3$' "$WORK/out" && grep -q '^ok .* - extension/share$' "$WORK/out"
 result $? "three members added up, a buffer was shared"
+YOKE_LAYERS=validate run_cts "its collectives under the validating layer" "$WORK/yoke_island.so" --quick --group extension
+grep -q '^ok .* - extension/coll.all_reduce.3$' "$WORK/out"
+result $? "three members added up there"
 
 bench() # bench DEVICES: losses of three steps of a small BERT
 {

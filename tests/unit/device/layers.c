@@ -89,9 +89,37 @@ static yk_status bad_caps(uint32_t i, yk_device_caps *caps)
     return st;
 }
 
+/* Collectives of a single member: the sum is a copy. */
+struct yk_comm {
+    yk_device *dev;
+};
+static yk_comm member;
+
+static yk_status single_join(yk_device *dev, const uint8_t *ticket, uint32_t bytes, uint32_t rank, uint32_t ranks, yk_comm **comm)
+{
+    (void)ticket, (void)bytes, (void)rank, (void)ranks;
+    member.dev = dev;
+    *comm = &member;
+    return YK_OK;
+}
+
+static void single_leave(yk_comm *comm)
+{
+    comm->dev = NULL;
+}
+
+static yk_status single_run(yk_queue *q, yk_comm *comm, const yk_coll_op *op, uint64_t *point)
+{
+    const yk_copy copy = {.size = sizeof copy, .n_wait = op->n_wait, .wait = op->wait, .src = op->src, .dst = op->dst,
+                          .src_offset = op->src_offset, .dst_offset = op->dst_offset, .bytes = op->count * yk_dtype_bytes(op->dtype)};
+    return comm == &member && comm->dev ? queue_copy(q, &copy, point) : YK_E_INTERNAL;
+}
+
+static const yk_coll single_coll = {.size = sizeof single_coll, .join = single_join, .leave = single_leave, .run = single_run};
+
 static const void *bad_extension(const char *name)
 {
-    return strcmp(name, YK_EXT_COLL) ? NULL : &bad;
+    return !strcmp(name, YK_EXT_COLL) ? (const void *)&single_coll : !strcmp(name, YK_EXT_SHARE) ? &bad : NULL;
 }
 
 static const yk_plugin *bad_query(uint32_t abi)
@@ -232,7 +260,7 @@ START_TEST(layers_let_a_good_plugin_pass)
 }
 END_TEST
 
-/* Asks the device for both extensions; text gets the lines on standard error. */
+/* Asks the device for two extensions; text gets the lines on standard error. */
 static const void *ask_extension(const char *layers, char *text, size_t capacity)
 {
     yk_error err = YK_ERROR_INIT;
@@ -240,7 +268,7 @@ static const void *ask_extension(const char *layers, char *text, size_t capacity
     FILE *said = tmpfile();
     const int before = dup(STDERR_FILENO);
     ck_assert(dev && said && before >= 0 && dup2(fileno(said), STDERR_FILENO) >= 0);
-    const void *found = dev->table->extension(YK_EXT_COLL);
+    const void *found = dev->table->extension(YK_EXT_SHARE);
     ck_assert_ptr_null(dev->table->extension("yk.none.1"));
     ck_assert_int_ge(dup2(before, STDERR_FILENO), 0);
     close(before);
@@ -260,8 +288,47 @@ START_TEST(an_extension_that_layers_hide_is_reported)
         return;
     }
     ck_assert_ptr_null(ask_extension("count", text, sizeof text));
-    ck_assert_msg(strstr(text, "hides " YK_EXT_COLL " of plugin \"badx\"") != NULL, "'%s'", text);
+    ck_assert_msg(strstr(text, "hides " YK_EXT_SHARE " of plugin \"badx\"") != NULL, "'%s'", text);
     ck_assert_ptr_null(strstr(text, "yk.none.1"));
+}
+END_TEST
+
+/* Under a layer collectives run, and their handles, lengths and points are looked at. */
+START_TEST(validate_looks_at_collectives)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__device *dev = open_with("validate,count", "off", NONE, &err);
+    uint64_t point = 0;
+    float data[4] = {1.0f, 2.0f, 3.0f, 4.0f}, back[4] = {0.0f};
+    yk_buffer *b[2] = {NULL, NULL};
+    yk_comm *comm = NULL;
+    ck_assert_msg(dev != NULL, "%s", err.text);
+    const yk_coll *coll = dev->table->extension(YK_EXT_COLL);
+    ck_assert(coll && coll != &single_coll);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(yk__device_buffer(dev, sizeof data, &b[i], &err), YK_OK);
+    ck_assert_int_eq(yk__device_put(dev, b[0], 0, data, sizeof data, &point, &err), YK_OK);
+    ck_assert_int_eq(coll->join(dev->handle, NULL, 0, 0, 3, &comm), YK_OK);
+    const yk_wait wait = {dev->queue, point};
+    yk_coll_op op = {.size = sizeof op, .kind = YK_COLL_ALL_REDUCE, .dtype = YK_F32, .wire = YK_F32, .n_wait = 1, .wait = &wait,
+                     .src = b[0], .dst = b[1], .src_offset = 4, .count = 3};
+    ck_assert_int_eq(coll->run(dev->queue, comm, &op, &point), YK_OK);
+    ck_assert_int_eq(yk__device_get(dev, b[1], 0, back, sizeof back, &point, &err), YK_OK);
+    ck_assert_int_eq(yk__device_wait(dev, point, NULL, &err), YK_OK);
+    ck_assert(back[0] == 2.0f && back[1] == 3.0f && back[2] == 4.0f);
+    op.count = 4; /* one past the source's end */
+    ck_assert_int_eq(coll->run(dev->queue, comm, &op, &point), YK_E_ARG);
+    op.count = 2, op.kind = YK_COLL_REDUCE_SCATTER; /* of three members' parts */
+    ck_assert_int_eq(coll->run(dev->queue, comm, &op, &point), YK_E_ARG);
+    op.count = UINT64_MAX / 4 + 1, op.kind = YK_COLL_BROADCAST; /* its bytes are 0 in 64 bits */
+    ck_assert_int_eq(coll->run(dev->queue, comm, &op, &point), YK_E_ARG);
+    coll->leave(comm);
+    op.count = 3, op.kind = YK_COLL_ALL_REDUCE;
+    ck_assert_int_eq(coll->run(dev->queue, comm, &op, &point), YK_E_INTERNAL);
+    ck_assert_ptr_nonnull(strstr(yk__plugin_message(), "is no living communicator"));
+    for (int i = 0; i < 2; i++)
+        dev->table->buffer_free(b[i]);
+    yk__device_close(dev);
 }
 END_TEST
 
@@ -519,6 +586,7 @@ int main(void)
     tcase_add_test(t, a_device_that_plans_only_holds_nothing);
     tcase_add_test(t, layers_let_a_good_plugin_pass);
     tcase_add_loop_test(t, an_extension_that_layers_hide_is_reported, 0, 2);
+    tcase_add_test(t, validate_looks_at_collectives);
     tcase_add_test(t, validate_finds_a_skipped_point);
     tcase_add_test(t, validate_finds_a_lying_poll);
     tcase_add_test(t, validate_finds_dead_handles_and_ranges);
