@@ -182,6 +182,17 @@ static void idle_refuse(const yk__cli *cli, yk__stage_kind kind, bool *bad)
         yk__cli_refuse_idle(cli, of_gradients[i], "with --shard state: gradients are whole on each rank", bad);
 }
 
+/* Gradients in slices exclude an exchange that keeps errors of whole gradients; the job would refuse it later. */
+static void wire_refuse(const yk__cli *cli, const yk__stage *stage, bool *bad)
+{
+    enum { INT8 = 2 }; /* index among the option's words */
+    if (stage->kind == YK__STAGE_STATE || yk__option_words(YK__OPTION_WIRE) != INT8)
+        return;
+    yk__cli_usage(cli->command, "YOKE_WIRE=int8 keeps an error of each gradient on each rank, and --shard %s has gradients in slices: "
+                  "choose one", stage->word);
+    *bad = true;
+}
+
 /* Refuses forms of --shard gradients that are not built. */
 static bool gradients_refuse(const yk__cli *cli)
 {
@@ -287,6 +298,7 @@ void shard_read(const yk__cli *cli, yk_config *config, bool *bad)
     }
     config->shard = stage.word;
     idle_refuse(cli, stage.kind, bad);
+    wire_refuse(cli, &stage, bad);
     *bad = gradients_refuse(cli) || *bad;
     *bad = (!*bad && stage.kind == YK__STAGE_PARAMS && !params_take(cli, &stage, config)) || *bad;
     config->shard_parts = yk__cli_typed(cli, "shard-parts") ? yk__cli_text(cli, "shard-parts") : NULL;
