@@ -44,6 +44,7 @@ typedef struct applier {
     const char *given[SOURCES];
     bool typed[YK_CLI_OPTIONS]; /* by option of the command */
     bool rank, speaks, dry;     /* rank of a job; its first rank */
+    char devices[1024];         /* space for a.read.devices */
     const char *program;        /* base name of the program that yoke launch starts; NULL if absent, or yoke train, which reads the file
                                  * itself */
     char **out;
@@ -88,6 +89,16 @@ static int source_of(const yk__cli_command *c, const char *name, size_t n)
     return -1;
 }
 
+/* A typed option of this number; --devices in our words. value: NULL for a switch. */
+static void applier_note(applier *a, int k, const char *name, size_t n, const char *value)
+{
+    a->typed[k] = true;
+    if (strcmp(a->command->options[k].name, "devices"))
+        return;
+    yk__spell_option(a->command, name, n, &value, a->devices, sizeof a->devices);
+    a->read.devices = value;
+}
+
 /* One option; *i moves on over its value. */
 static void applier_take(applier *a, int argc, char **argv, int *i)
 {
@@ -98,17 +109,15 @@ static void applier_take(applier *a, int argc, char **argv, int *i)
     char *next = valued && !eq && *i + 1 < argc ? argv[*i + 1] : NULL;
     if (source == 1 && !eq && (!next || next[0] == '-')) /* a switch in scripts for deepspeed, besides --deepspeed_config FILE */
         return;
-    if (k >= 0)
-        a->typed[k] = true;
+    const bool own = k >= 0 && yk__cli_find(a->command, name, n) == k;
+    if (k >= 0 && (own || valued || yk__cli_truth(eq ? eq + 1 : i[0] + 1 < argc ? argv[*i + 1] : NULL) != 0)) /* --use-cpu false: nothing */
+        applier_note(a, k, name, n, eq ? eq + 1 : next);
     a->dry = a->dry || (n == 7 && !strncmp(name, "dry-run", 7)) || (n == 7 && !strncmp(name, "dry_run", 7));
     if (source >= 0 && (eq || next)) {
         a->given[source] = eq ? eq + 1 : next;
         *i += next != NULL;
         return;
     }
-    if (k >= 0 && !strcmp(a->command->options[k].name, "devices"))
-        a->read.devices = eq ? eq + 1 : next;
-    const bool own = k >= 0 && yk__cli_find(a->command, name, n) == k;
     const int values = eq ? 0 : own ? yk__cli_values(&a->command->options[k]) : next != NULL;
     a->out[a->count++] = argv[*i];
     for (int v = 0; v < values && *i + 1 < argc; v++)
