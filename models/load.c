@@ -192,43 +192,19 @@ static uint32_t params_load(yk_model *m, yk_weights *w, const char *path, bool *
     return found;
 }
 
-static uint64_t param_size(yk_t param)
-{
-    uint64_t n = 1;
-    for (uint32_t i = 0; i < yk_dims(param); i++)
-        n *= (uint64_t)yk_dim(param, (int32_t)i);
-    return n;
-}
-
-/* True if the tensor has the parameter's numbers. Reads the tensor into the parameter, which keeps its numbers. */
-static bool tensor_equals(const yk_model *m, yk_weights *w, const char *name, yk_t param)
-{
-    const size_t n = param_size(param);
-    float *own = malloc(n * sizeof *own), *other = malloc(n * sizeof *other);
-    bool same = false;
-    if (own && other) {
-        yk_param_read(param, own, n);
-        yk_weights_read(w, name, param);
-        yk_param_read(param, other, n);
-        same = !memcmp(own, other, n * sizeof *own);
-    } else {
-        model_fail(m->job, YK_E_MEM, "out of memory for comparing \"%s\"", name);
-    }
-    free(own);
-    free(other);
-    return same;
-}
-
 /* Checks tied tensors that some files hold twice. Different numbers there belong to another model, despite its config.json. */
 static void tied_check(const yk_model *m, yk_weights *w, const char *path, bool *taken)
 {
-    char there[NAME_SIZE], own[NAME_SIZE];
+    char there[NAME_SIZE], own[NAME_SIZE], stored[NAME_SIZE];
     for (const char *const (*pair)[2] = m->kind->tied; pair && **pair && yk_ok(m->job); pair++) {
         if (!name_there(w, (*pair)[0], there))
             continue;
         name_take(w, there, taken);
         snprintf(own, sizeof own, "%s%s", m->own.prefix, (*pair)[1]);
-        if (!tensor_equals(m, w, there, yk_param_find(m->job, own)) && yk_ok(m->job))
+        if (!name_find(m, w, own, stored) || yk_weights_same(w, there, stored) || !yk_ok(m->job))
+            continue;
+        yk_weights_read(w, there, yk_param_find(m->job, own)); /* says so if the shape or type is wrong */
+        if (yk_ok(m->job))
             model_fail(m->job, YK_E_FORMAT, "%s: tensor \"%s\" has other numbers than \"%s\": model %s has tie_word_embeddings=true only, "
                        "which makes them one", path, there, (*pair)[1], m->kind->name);
     }

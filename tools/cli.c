@@ -52,11 +52,26 @@ static bool option_occurs(const char *text, const char *name)
     return false;
 }
 
+static yk__cli_ear diverted;
+static void *diverted_context;
+
+void yk__cli_divert(yk__cli_ear ear, void *context)
+{
+    diverted = ear;
+    diverted_context = context;
+}
+
 /* filed: the origin of options that nobody has typed stands behind the message. */
 __attribute__((format(printf, 3, 0))) static int usage_print(const yk__cli_command *command, bool filed_too, const char *fmt, va_list ap)
 {
     char *text = NULL;
     const int n = vasprintf(&text, fmt, ap);
+    if (diverted) {
+        diverted(diverted_context, n < 0 ? "out of memory" : text);
+        if (n >= 0)
+            free(text);
+        return YK_EXIT_USAGE;
+    }
     fprintf(stderr, "yoke%c%s: %s", yk__cli_separator(command), command->name, n < 0 ? "out of memory" : text);
     for (size_t i = 0; n >= 0 && filed_too && i < filed_count; i++)
         if (option_occurs(text, filed[i].name))

@@ -18,7 +18,8 @@ yoke_SOURCES = tools/bench/mixed.c tools/bench/mixed.h tools/bench/peak_loops.h 
 	tools/cmd/cmd_trace.c tools/cmd/cmd_tokenize.c tools/cmd/cmd_train.c tools/cmd/yoke.c tools/config/apply.c \
 	tools/config/apply.h tools/config/keys_accelerate.c tools/config/keys_deepspeed.c tools/config/keys_fsdp.c \
 	tools/config/config_read.c tools/config/config_settings.c tools/config/config_settings.h tools/config/config_shard.c \
-	tools/config/config_shard.h tools/config/show.c tools/plan/child.c tools/plan/child.h tools/plan/cost.c tools/plan/cost.h \
+	tools/config/config_shard.h tools/config/decide.c tools/config/show.c tools/plan/child.c tools/plan/child.h \
+	tools/plan/cost.c tools/plan/cost.h \
 	tools/plan/describe.c tools/plan/describe.h tools/plan/device_file.c tools/plan/device_file.h tools/plan/disk_probe.c \
 	tools/plan/disk_probe.h tools/plan/search.c tools/plan/search.h tools/plan/step_times.c tools/plan/step_times.h \
 	tools/plan/table.c tools/plan/table.h tools/plan/work_count.c tools/plan/work_count.h tools/spell.c tools/spell.h tools/eval/metrics.c \

@@ -226,6 +226,20 @@ static bool is_line_by_line(const yk__cli_command *c, int argc, char **argv)
     return on;
 }
 
+const char *yk__spell_option(const yk__cli_command *command, const char *name, size_t n, const char **value, char *space, size_t size)
+{
+    const yk__cli_spelling *row = find_spelling(command, name, n);
+    const char *given = *value ? *value : "true";
+    if (!row || !row->ours || row->why || row->map == yk__spell_data || 2 * strlen(given) + 64 > size) /* --line-by-line counts for data */
+        return name;
+    if (!row->map)
+        return row->ours;
+    const char *mapped = row->map(given, space, size);
+    if (mapped && mapped != yk__spell_nothing)
+        *value = mapped;
+    return !mapped ? name : mapped == yk__spell_nothing ? NULL : row->ours;
+}
+
 static void speller_say(const speller *s, const char *name, const yk__cli_spelling *row)
 {
     char text[512];

@@ -13,6 +13,9 @@
  * rank 0 only. NULL after a message: a value does not map, or two names of one option contradict each other; and
  * after those about all that yk__cli_parse would refuse. */
 char **yk__spell(const yk__cli_command *command, int *argc, char **argv);
+/* Our option for a name, of n characters, in any program's spelling, and *value in our words; `value` NULL: a switch that is on. The name
+ * itself without a row, or if the row says something or does not map. space: for the value. NULL if nothing is left to set. */
+const char *yk__spell_option(const yk__cli_command *command, const char *name, size_t n, const char **value, char *space, size_t size);
 /* Says what is wrong with these arguments, of a command that ends for another fault. */
 void yk__spell_complain(const yk__cli_command *command, int argc, char **argv);
 

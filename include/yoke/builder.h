@@ -64,6 +64,9 @@ YK_API uint32_t yk_weights_shape(const yk_weights *w, const char *name, int64_t 
 /* [all] [waits] Copies a tensor into a parameter or state of the same shape, converting to f32; false if the file has no such name.
  * Another shape fails the job. So do integers for a float parameter: they are quantized weights. */
 YK_API bool yk_weights_read(yk_weights *w, const char *name, yk_t param);
+/* [waits] True if two tensors of the file have one shape and, as f32, the same bits (a NaN equals itself). Reads them in pieces; a failed
+ * read fails the job. */
+YK_API bool yk_weights_same(yk_weights *w, const char *name, const char *other);
 /* [safe] Takes NULL. */
 YK_API void yk_weights_close(yk_weights *w);
 /* [all] [waits] Rank 0 makes a folder and its parents. */

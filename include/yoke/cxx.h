@@ -485,6 +485,9 @@ YK__AT(yk__file, yk__line, yk__c_weights_open(job, path))
 #undef yk_weights_read
 inline bool yk_weights_read(yk_weights *w, const char *name, yk_t param, YK__PLACE)
 YK__AT(yk__file, yk__line, yk__c_weights_read(w, name, param))
+#undef yk_weights_same
+inline bool yk_weights_same(yk_weights *w, const char *name, const char *other, YK__PLACE)
+YK__AT(yk__file, yk__line, yk__c_weights_same(w, name, other))
 #undef yk_make_dir
 inline void yk_make_dir(yk_job *job, const char *dir, YK__PLACE)
 YK__AT(yk__file, yk__line, yk__c_make_dir(job, dir))

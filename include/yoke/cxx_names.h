@@ -157,6 +157,7 @@
 #define yk_tokenizer_encode(...) yk__c_tokenizer_encode(__VA_ARGS__) __asm__("yk_tokenizer_encode")
 #define yk_weights_open(...) yk__c_weights_open(__VA_ARGS__) __asm__("yk_weights_open")
 #define yk_weights_read(...) yk__c_weights_read(__VA_ARGS__) __asm__("yk_weights_read")
+#define yk_weights_same(...) yk__c_weights_same(__VA_ARGS__) __asm__("yk_weights_same")
 #define yk_make_dir(...) yk__c_make_dir(__VA_ARGS__) __asm__("yk_make_dir")
 #define yk_stage_begin(...) yk__c_stage_begin(__VA_ARGS__) __asm__("yk_stage_begin")
 #define yk_stage_commit(...) yk__c_stage_commit(__VA_ARGS__) __asm__("yk_stage_commit")

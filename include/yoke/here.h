@@ -142,6 +142,7 @@
 #define yk_tokenizer_encode(...) YK_HERE((yk_tokenizer_encode)(__VA_ARGS__))
 #define yk_weights_open(...) YK_HERE((yk_weights_open)(__VA_ARGS__))
 #define yk_weights_read(...) YK_HERE((yk_weights_read)(__VA_ARGS__))
+#define yk_weights_same(...) YK_HERE((yk_weights_same)(__VA_ARGS__))
 #define yk_make_dir(...) YK_HERE((yk_make_dir)(__VA_ARGS__))
 #define yk_stage_begin(...) YK_HERE((yk_stage_begin)(__VA_ARGS__))
 #define yk_stage_commit(...) YK_HERE((yk_stage_commit)(__VA_ARGS__))

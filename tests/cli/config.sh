@@ -171,7 +171,10 @@ later() { # what has a meaning and is not built says so, by whatever name it cam
         refused "--reduce has no effect with --shard state: gradients are whole" $small --reduce micro &&
         refused "--offload state=host,params=host: each device has all parameters in this stage: --shard params" $small --fsdp \
             "no_shard offload" && refused "--offload params=host: each device has all parameters" $small --offload params=host &&
-        refused "--parallel tensor=2: not built yet" $small --parallel data,tensor=2 &&
+        refused "--parallel tensor=2: not built yet: ranks share the rows" $small --parallel data,tensor=2 &&
+        refused "--parallel PIPE=2: not built yet: ranks share the rows" $small --parallel PIPE=2 &&
+        refused "--keep-whole 0.5: expected a whole number" $small --shard params --keep-whole 0.5 &&
+        refused "--prefetch-units 5000000000: expected a whole number" $small --shard params --prefetch-units 5000000000 &&
         refused "tp_size: tensor parallel is not built yet" $small --parallelism_config '{"tp_size": 2}' &&
         refused "load_from_fp32_weights: masters are loaded in f32" $small --deepspeed \
             '{"train_micro_batch_size_per_gpu": 4, "zero_optimization": {"load_from_fp32_weights": false}}' &&
@@ -468,6 +471,23 @@ batches() { # train_batch_size = micro batch x accumulation x ranks, each given,
 T
 }
 ok "the batch of a DeepSpeed file, for the ranks of --devices" batches
+
+devices() { # devices in the words of other programs, beside a file that counts them, and in a file
+    printf '{"train_batch_size": 16, "train_micro_batch_size_per_gpu": 4}' >"$out/count.json"
+    for words in '--devices cpu' '--device CPU' --use_cpu; do
+        # shellcheck disable=SC2086
+        "$yoke" train --dry-run --deepspeed "$out/count.json" $words >"$out/shown" 2>"$out/err"
+        grep -qx -e 'yoke train: --gradient-accumulation-steps 4' "$out/shown" || { echo "$words"; cat "$out/shown" "$out/err"; return 1; }
+    done
+    [ -n "$yaml" ] || return 0
+    printf 'yoke: 1\nlaunch:\n  use_cpu: true\n  n: 2\ntrain:\n  lr: 0.5\n' >"$out/foreign.yaml"
+    made "$out/foreign.yaml" 'yoke launch: --devices cpu' 'yoke launch: --num-processes 2' 'yoke train: --learning-rate 0.5' || return 1
+    "$yoke" train --dry-run --config-file "$out/foreign.yaml" >"$out/shown" 2>"$out/err" || { cat "$out/err"; return 1; }
+    printf 'use_cpu: true\ndistributed_type: MULTI_CPU\n' >"$out/use.yaml"
+    "$yoke" train --dry-run --config-file "$out/use.yaml" --use_cpu=false >"$out/shown" 2>"$out/err" &&
+        ! grep -q 'takes the place' "$out/err" || { cat "$out/err"; return 1; }
+}
+ok "devices in words of other programs count as ours" devices
 
 seconds() { # --measure-seconds is of --plan auto, typed or in a file
     refused '--measure-seconds has no effect without --plan auto' train --model mlp --data "idx:$out/images" --output-dir "$out/never" \

@@ -248,6 +248,33 @@ ok "another matrix there is another model" refused gpt2 'tensor "lm_head.weight"
     'd, s, b = t["transformer.wte.weight"]; t["lm_head.weight"] = d, s, bytes(len(b))'
 ok "so is one in BERT's head" refused mlm 'tensor "cls.predictions.decoder.weight" has other numbers' \
     'd, s, b = t["bert.embeddings.word_embeddings.weight"]; t["cls.predictions.decoder.weight"] = d, s, bytes(len(b))'
+ok "the last of its elements counts" refused gpt2 'tensor "lm_head.weight" has other numbers than "transformer.wte.weight"' \
+    'd, s, b = t["transformer.wte.weight"]; t["lm_head.weight"] = d, s, b[:-1] + bytes([b[-1] ^ 1])'
+tied_ranks() { # tied_ranks CODE TEXT PYTHON: three ranks by messages, with parameters in slices, open the changed folder
+    changed "$(original gpt2)" "$3" || return 1
+    YOKE_TRANSPORT=local "$yoke" train --from "$out/c" --data "text:$out/text" --seq-len 16 --global-batch 3 --max-steps 1 --shard params \
+        --devices 'cpu:0! cpu:0! cpu:0!' --eval-strategy no --output-dir "$out/tied" --overwrite-output-dir >"$out/says" 2>&1
+    code=$?
+    cat "$out/says"
+    [ $code = "$1" ] && grep -qF -e "$2" "$out/says"
+}
+nan='n = bytes([0, 0, 192, 127]); d, s, b = t["transformer.wte.weight"]'
+ok "three ranks in slices compare it" tied_ranks 2 'has other numbers than "transformer.wte.weight"' \
+    'd, s, b = t["transformer.wte.weight"]; t["lm_head.weight"] = d, s, b[:-1] + bytes([b[-1] ^ 1])'
+ok "and take a copy" tied_ranks 0 'saved in' 't["lm_head.weight"] = t["transformer.wte.weight"]'
+ok "a NaN in one of both differs" tied_ranks 2 'has other numbers' "$nan; t['lm_head.weight'] = d, s, b[:-4] + n"
+same_nan() { # a NaN in both is no difference: the loss is the error
+    ! tied_ranks 2 'has other numbers' "$nan; t['lm_head.weight'] = t['transformer.wte.weight'] = d, s, n + b[4:]" && [ "$code" != 0 ]
+}
+ok "a NaN in both does not" same_nan
+cut() { # the file ends within the second copy
+    changed "$(original gpt2)" 't["lm_head.weight"] = t["transformer.wte.weight"]' && truncate -s -8 "$out/c/model.safetensors" || return 1
+    evaluate gpt2 "$out/c" >"$out/says" 2>&1
+    code=$?
+    cat "$out/says"
+    [ $code = 2 ] && grep -q "model.safetensors: " "$out/says"
+}
+ok "a file that is cut is named" cut
 left() { # left KIND LINE TENSOR...: evaluates as before, and one line names them
     kind=$1 line=$2
     shift 2

@@ -70,6 +70,8 @@ static int rank_train(const char *mode)
     const char *rank = getenv("YOKE_RANK");
     const bool odd = rank && !strcmp(rank, "2");
     c.seed = odd && !strcmp(mode, "seed") ? 8 : 7;
+    if (!strcmp(mode, "long seed"))
+        c.seed = (1ull << 53) + odd;
     c.hash_every = odd && !strcmp(mode, "hash") ? 7 : 0;
     c.accumulate = odd && !strcmp(mode, "accumulate") ? 2 : 1;
     if (!strcmp(mode, "precision"))
@@ -101,13 +103,14 @@ static int read_data(const char *mode, const char *folder)
     yk_data_open(job, spec, &(yk_data_config){.tokenizer = "bytes",
                                               .seq_len = 8,
                                               .global_batch = 3,
+                                              .seed = (1ull << 53) + rank_differs(job, mode, "long order"),
                                               .in_order = rank_differs(job, mode, "order")});
     return yk_close(job);
 }
 
 static int rank_main(const char *mode, const char *folder)
 {
-    const bool reads = !strcmp(mode, "data") || !strcmp(mode, "order") || !strcmp(mode, "same data") || !strcmp(mode, "pipe");
+    const bool reads = !strcmp(mode, "data") || strstr(mode, "order") || !strcmp(mode, "same data") || !strcmp(mode, "pipe");
     return reads ? read_data(mode, folder) : rank_train(mode);
 }
 
@@ -149,7 +152,9 @@ static const struct {
     {"clip at once", "another clipping, loss scale or precision than rank 0 (cpu:0!): largest norm 2, not 1"},
     {"accumulate", "micro batches in an accumulation window 2, not 1"},
     {"seed", "another seed than rank 0 (cpu:0!): seed 8, not 7"},
+    {"long seed", "another seed than rank 0 (cpu:0!): seed 9007199254740993, not 9007199254740992"},
     {"data", "read other data from text:"},
+    {"long order", ": seed of the order 9007199254740993, not 9007199254740992"},
     {"order", "read other data from text:"},
     {"init", OTHER_PARAMETERS "w2"},
     {"written", OTHER_PARAMETERS "w1"},

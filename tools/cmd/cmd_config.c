@@ -338,7 +338,9 @@ static int file_write(const yk__cli *cli, const char *named, answers given)
 static int file_show(const yk__cli *cli, const char *path)
 {
     settings s = {.err = YK_ERROR_INIT};
-    const yk_status status = settings_read(&s, path);
+    settings_read(&s, path);
+    settings_decide_file(&s, &(settings_job){yk__train_command, train_options_right});
+    const bool bad = s.messages || s.err.status;
     if (yk__cli_on(cli, "json"))
         settings_show_json(&s, stdout);
     else
@@ -346,7 +348,7 @@ static int file_show(const yk__cli *cli, const char *path)
     fflush(stdout);
     settings_complain(&s, &command);
     settings_free(&s);
-    return status ? YK_EXIT_USAGE : YK_EXIT_OK;
+    return bad ? YK_EXIT_USAGE : YK_EXIT_OK;
 }
 
 int yk__cmd_config(int argc, char **argv)

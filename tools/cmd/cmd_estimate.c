@@ -292,7 +292,7 @@ int yk__cmd_estimate(int argc, char **argv)
 {
     yk__cli cli;
     int code;
-    argv = settings_apply(&command, &argc, argv, &code);
+    argv = settings_apply(&(settings_job){&command, sample_as_train_right}, &argc, argv, &code);
     if (!argv)
         return code;
     argv = yk__spell(&command, &argc, argv);

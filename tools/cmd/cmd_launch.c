@@ -620,7 +620,7 @@ int yk__cmd_launch(int argc, char **argv)
     yk__launch_keep_standard();
     if (argc == 2 && !strcmp(argv[1], "--node"))
         return yk__node_main();
-    argv = settings_apply(&command, &argc, argv, &code);
+    argv = settings_apply(&(settings_job){&command, NULL}, &argc, argv, &code);
     if (!argv)
         return code;
     argv = yk__spell(&command, &argc, argv);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/base/word.h"
+#include "core/nn/sched.h"
 #include "tools/train/alike.h"
 #include "tools/train/output.h"
 #include "tools/config/config_shard.h"
@@ -82,6 +83,27 @@ static void read_optimizer(train_run *r, bool *bad)
         yk__cli_refuse_idle(cli, "warmup-steps", "beside --warmup-ratio", bad);
     if (r->decay == 0)
         yk__cli_refuse_idle(cli, "decay-all", "without --weight-decay", bad);
+}
+
+/* Refuses what the schedule does not take, before devices are opened. The number of steps may still be unknown. */
+static void read_schedule(const train_run *r, bool *bad)
+{
+    enum { LATER = 1 << 30 };
+    const char *name = yk__cli_text(r->cli, "lr-scheduler-type"), *params = yk__cli_text(r->cli, "lr-scheduler-kwargs");
+    const double given = train_steps_read(r->cli, "warmup-steps", bad), warmup = given >= 1 ? given : 0;
+    const double total = r->total ? (double)r->total : LATER;
+    yk__sched *sched = NULL;
+    yk_error err = YK_ERROR_INIT, plain = YK_ERROR_INIT;
+    if (*bad || !yk__sched_new(name, warmup, total, params, r->lr, &sched, &err)) {
+        yk__sched_free(sched);
+        return;
+    }
+    if (params && !yk__sched_new(name, warmup, total, NULL, r->lr, &sched, &plain))
+        yk__cli_usage(r->cli->command, "--lr-scheduler-kwargs %s: %s", params, err.text);
+    else
+        yk__cli_usage(r->cli->command, "--lr-scheduler-type %s: %s", name, err.text);
+    yk__sched_free(sched);
+    *bad = true;
 }
 
 /* True if a step of the run needs an evaluation. */
@@ -173,6 +195,7 @@ static bool read_numbers(train_run *r, yk_config *config)
     total = yk__cli_int(cli, "max-steps", -1, INT64_MAX / 2, &bad);
     r->total = total > 0 ? (uint64_t)total : 0;
     read_optimizer(r, &bad);
+    read_schedule(r, &bad);
     read_strategies(r, &bad);
     read_data_options(cli, &bad);
     shard_read(cli, config, &bad);

@@ -44,6 +44,7 @@ typedef struct applier {
     const char *given[SOURCES];
     bool typed[YK_CLI_OPTIONS]; /* by option of the command */
     bool rank, speaks, dry;     /* rank of a job; its first rank */
+    char devices[1024];         /* space for a.read.devices */
     const char *program;        /* base name of the program that yoke launch starts; NULL if absent, or yoke train, which reads the file
                                  * itself */
     char **out;
@@ -88,6 +89,16 @@ static int source_of(const yk__cli_command *c, const char *name, size_t n)
     return -1;
 }
 
+/* A typed option of this number; --devices in our words. value: NULL for a switch. */
+static void applier_note(applier *a, int k, const char *name, size_t n, const char *value)
+{
+    a->typed[k] = true;
+    if (strcmp(a->command->options[k].name, "devices"))
+        return;
+    yk__spell_option(a->command, name, n, &value, a->devices, sizeof a->devices);
+    a->read.devices = value;
+}
+
 /* One option; *i moves on over its value. */
 static void applier_take(applier *a, int argc, char **argv, int *i)
 {
@@ -98,17 +109,15 @@ static void applier_take(applier *a, int argc, char **argv, int *i)
     char *next = valued && !eq && *i + 1 < argc ? argv[*i + 1] : NULL;
     if (source == 1 && !eq && (!next || next[0] == '-')) /* a switch in scripts for deepspeed, besides --deepspeed_config FILE */
         return;
-    if (k >= 0)
-        a->typed[k] = true;
+    const bool own = k >= 0 && yk__cli_find(a->command, name, n) == k;
+    if (k >= 0 && (own || valued || yk__cli_truth(eq ? eq + 1 : i[0] + 1 < argc ? argv[*i + 1] : NULL) != 0)) /* --use-cpu false: nothing */
+        applier_note(a, k, name, n, eq ? eq + 1 : next);
     a->dry = a->dry || (n == 7 && !strncmp(name, "dry-run", 7)) || (n == 7 && !strncmp(name, "dry_run", 7));
     if (source >= 0 && (eq || next)) {
         a->given[source] = eq ? eq + 1 : next;
         *i += next != NULL;
         return;
     }
-    if (k >= 0 && !strcmp(a->command->options[k].name, "devices"))
-        a->read.devices = eq ? eq + 1 : next;
-    const bool own = k >= 0 && yk__cli_find(a->command, name, n) == k;
     const int values = eq ? 0 : own ? yk__cli_values(&a->command->options[k]) : next != NULL;
     a->out[a->count++] = argv[*i];
     for (int v = 0; v < values && *i + 1 < argc; v++)
@@ -172,13 +181,16 @@ static void applier_read(applier *a)
     }
 }
 
-static void applier_say(const applier *a, const char *fmt, const char *what, const settings_option *o)
+/* The option has no effect in this run: a line says so, and the fate of its keys for --dry-run. */
+static void applier_drop(applier *a, const char *fmt, const char *what, const settings_option *o)
 {
     char text[512];
     if (!a->speaks)
         return;
     snprintf(text, sizeof text, fmt, what);
     yk__cli_usage(a->command, "%s%s%s, line %u", text, " of ", o->file, o->line);
+    if (a->dry)
+        settings_drop(&a->read, o, text);
 }
 
 /* True if the command line has an option with the same meaning. */
@@ -213,18 +225,16 @@ static void option_note(const settings_option *o)
 /* "--NAME=VALUE" in the list, unless it is typed. */
 static void option_apply(applier *a, const settings_option *o)
 {
-    const size_t n = strlen(o->name) + (o->value ? strlen(o->value) : 0) + 8;
     char *word;
     if (is_typed(a, o->name)) {
-        applier_say(a, "the command line takes the place of --%s", o->name, o);
+        applier_drop(a, "the command line takes the place of --%s", o->name, o);
         return;
     }
-    word = malloc(n); /* until the process ends, as the list */
+    word = settings_word(o); /* until the process ends, as the list */
     if (!word) {
         settings_say(&a->read, o->file, o->line, o->name, "out of memory");
         return;
     }
-    snprintf(word, n, "--%s%s%s", o->name, o->value ? "=" : "", o->value ? o->value : "");
     a->out[a->count++] = word;
     option_note(o);
 }
@@ -233,7 +243,7 @@ static void variable_apply(applier *a, const settings_option *o)
 {
     const char *own = getenv(o->name);
     if (own && *own && strcmp(own, o->value))
-        applier_say(a, "the environment takes the place of %s", o->name, o);
+        applier_drop(a, "the environment takes the place of %s", o->name, o);
     else
         setenv(o->name, o->value, 1);
 }
@@ -245,7 +255,7 @@ static void place_apply(applier *a, const settings_option *o)
     if (a->rank || !strcmp(o->name, "num-processes"))
         return;
     if (strcmp(o->name, "devices")) {
-        applier_say(a, "yoke launch takes --%s, not this command:", o->name, o);
+        applier_drop(a, "yoke launch takes --%s, not this command", o->name, o);
         return;
     }
     const settings_option *ranks = settings_find(&a->read, SETTINGS_LAUNCH, "num-processes");
@@ -270,16 +280,13 @@ static void ranks_check(applier *a)
                  "--config-file %s -- yoke %s ..", ranks->value, ranks->file, a->command->name);
 }
 
-static void later_check(applier *a)
+/* Refuses in a run the keys that are not built. */
+static void later_refuse(applier *a)
 {
+    settings_decide_rows(&a->read);
     for (size_t i = 0; i < a->read.items; i++)
         if (a->read.item[i].fate == SETTINGS_LATER)
             settings_say(&a->read, a->read.item[i].file, a->read.item[i].line, a->read.item[i].path, "%s", a->read.item[i].why);
-    const settings_option *rows = settings_find(&a->read, SETTINGS_TRAIN, "window-rows");
-    if (rows)
-        settings_say(&a->read, rows->file, rows->line, "train_batch_size",
-                     "with train_micro_batch_size_per_gpu alone the number of ranks gives the "
-                     "accumulation, and it is not known yet: give gradient_accumulation_steps, or start by yoke launch --config-file");
 }
 
 /* Refuses a pipe under yoke launch, as its ranks would read it again. */
@@ -334,15 +341,18 @@ static void applier_find_program(applier *a, int end, int argc, char **argv)
 }
 
 /* Reports settings of training that have no target: the program of yoke launch has its own, and yoke eval has few. */
-static void say_other(const applier *a)
+static void say_other(applier *a)
 {
     const bool launches = command_launches(a->command);
     char text[600] = "";
     size_t n = 0;
     for (size_t i = 0; (a->program || !launches) && i < a->read.options && n < sizeof text - 80; i++)
         if (a->read.option[i].scope == SETTINGS_TRAIN &&
-            (launches ? strcmp(a->read.option[i].name, "precision") != 0 : !command_takes(a->command, &a->read.option[i])))
+            (launches ? strcmp(a->read.option[i].name, "precision") != 0 : !command_takes(a->command, &a->read.option[i]))) {
             n += (size_t)snprintf(text + n, sizeof text - n, "%s--%s", n ? ", " : "", a->read.option[i].name);
+            if (a->dry)
+                settings_drop(&a->read, &a->read.option[i], "this command does not train");
+        }
     if (n && !launches && a->speaks)
         yk__cli_usage(a->command, "settings of training have no effect here: %s", text);
     else if (n && launches)
@@ -423,11 +433,28 @@ static void others_complain(const applier *a, char *const *typed, int kept, int 
     free(rest);
 }
 
-char **settings_apply(const yk__cli_command *command, int *argc, char **argv, int *code)
+/* The files' options, the typed arguments, and those from `end` on, of *argc (updated) words; NULL without memory. */
+static char **applier_join(applier *a, char *const *typed, int kept, int end, int *argc, char **argv)
 {
+    char **all = calloc((size_t)*argc + a->read.options + 3, sizeof *all); /* until the process ends, with its words */
+    if (!all)
+        return NULL;
+    a->out = all, a->count = 0;
+    all[a->count++] = argv[0];
+    options_apply(a);
+    memcpy(all + a->count, typed, (size_t)kept * sizeof *all);
+    memcpy(all + a->count + kept, argv + end, (size_t)(*argc - end) * sizeof *all);
+    *argc = a->count + kept + *argc - end;
+    return all;
+}
+
+char **settings_apply(const settings_job *job, int *argc, char **argv, int *code)
+{
+    const yk__cli_command *command = job->command;
     applier a = {.command = command};
-    static char **all; /* with its words until the process ends */
-    char **typed = calloc((size_t)*argc + 2, sizeof *typed), **list = NULL;
+    static char **list; /* the result; static, as nothing frees it */
+    const int given = *argc;
+    char **typed = calloc((size_t)given + 2, sizeof *typed);
     int end, kept;
     *code = YK_EXIT_USAGE;
     if (!typed) {
@@ -449,28 +476,23 @@ char **settings_apply(const yk__cli_command *command, int *argc, char **argv, in
     if (!command_launches(command))
         ranks_check(&a);
     pipe_check(&a);
+    if (command_has(command, "optim") && !a.dry)
+        later_refuse(&a);
+    if (!a.read.messages && !a.read.err.status) {
+        list = applier_join(&a, typed, kept, end, argc, argv);
+        say_other(&a);
+        if (!a.dry)
+            say_idle(&a);
+        else if (list)
+            settings_decide(&a.read, job, *argc, list);
+        hand_on(&a);
+    }
     if (a.dry && a.speaks && a.read.files)
         settings_show(&a.read, stdout);
     fflush(stdout);
-    if (command_has(command, "optim") && !a.dry)
-        later_check(&a);
-    all = calloc((size_t)*argc + a.read.options + 3, sizeof *all);
-    if (all && !a.read.messages && !a.read.err.status) {
-        a.out = all, a.count = 0;
-        all[a.count++] = argv[0];
-        options_apply(&a);
-        memcpy(all + a.count, typed, (size_t)kept * sizeof *all);
-        memcpy(all + a.count + kept, argv + end, (size_t)(*argc - end) * sizeof *all);
-        say_other(&a);
-        *argc = a.count + kept + *argc - end;
-        if (!a.dry)
-            say_idle(&a);
-        hand_on(&a);
-    }
-    list = all;
     if (a.read.messages || a.read.err.status) {
         settings_complain(&a.read, command);
-        others_complain(&a, typed, kept, end, *argc, argv);
+        others_complain(&a, typed, kept, end, given, argv);
         list = NULL;
     }
     if (list && a.dry && !command_launches(command)) {

@@ -15,9 +15,24 @@
      "settings in YAML (Yoke's, Accelerate's) or JSON (DeepSpeed's); none: no file", "YOKE_CONFIG_FILE"},                            \
         {"dry-run", NULL, NULL, "print the fate of each key of --config-file and similar files, and compute nothing", NULL}
 
+/* A command that takes settings, and its check of all its options; false after messages. */
+typedef struct settings_job {
+    const yk__cli_command *command;
+    bool (*check)(const yk__cli *cli); /* NULL if it has none */
+} settings_job;
+
 /* argv with the files' options, of *argc (updated) arguments; valid until the process ends. NULL with the exit code in *code, after
  * messages, or after the fates of all keys for --dry-run of a command other than `yoke launch`. */
-char **settings_apply(const yk__cli_command *command, int *argc, char **argv, int *code);
+char **settings_apply(const settings_job *job, int *argc, char **argv, int *code);
+/* "--NAME=VALUE"; yk__free() it. NULL without memory. */
+char *settings_word(const settings_option *o);
+/* The command's verdict on keys whose options are among these arguments: it becomes the fate of each key. What the command refuses for good
+ * is a message, too. */
+void settings_decide(settings *s, const settings_job *job, int argc, char *const *argv);
+/* The same of a file's options alone. */
+void settings_decide_file(settings *s, const settings_job *job);
+/* The fate of the rows of a step, if only the number of ranks tells them and it is unknown. */
+void settings_decide_rows(settings *s);
 
 /* Prints each key with its fate, then the options that it makes; as one JSON object. */
 void settings_show(const settings *s, FILE *f);

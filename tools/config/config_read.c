@@ -15,6 +15,7 @@
 #include "core/base/mem.h"
 #include "core/base/word.h"
 #include "core/run/stage.h"
+#include "tools/spell.h"
 
 static const char *file_keep(settings *s, const char *name)
 {
@@ -59,7 +60,7 @@ static void own_option(settings *s, const yk__cli_command *c, settings_scope sco
     bool valued = false;
     const char *refused = NULL, *words[YK_CLI_OPTIONS], *near = NULL;
     static char kept[YK_CLI_OPTIONS][64];
-    char name[100], path[128];
+    char name[100], path[128], space[2048];
     snprintf(path, sizeof path, "%s.%.90s", c->name, node->key);
     if (!name_find(c, node->key, &valued, &refused)) {
         for (size_t i = 0; i < c->n_options; i++) {
@@ -78,10 +79,15 @@ static void own_option(settings *s, const yk__cli_command *c, settings_scope sco
     else if (!valued && yk__cli_truth(node->text) < 0)
         settings_say(s, file, node->line, path, "expected true or false, got %s", node->text);
     else if (node->quoted || strcmp(node->text, "null")) {
-        snprintf(name, sizeof name, "%s%.90s", !valued && yk__cli_truth(node->text) == 0 ? "no-" : "", node->key);
+        const bool off = !valued && yk__cli_truth(node->text) == 0;
+        const char *value = valued ? node->text : NULL, *ours = off ? node->key
+                                                                    : yk__spell_option(c, node->key, strlen(node->key), &value, space,
+                                                                                       sizeof space);
+        snprintf(name, sizeof name, "%s%.90s", off ? "no-" : "", ours ? ours : "");
         for (char *p = name; *p; p++)
             *p = *p == '_' ? '-' : *p;
-        settings_put(s, scope, name, valued ? node->text : NULL, file, settings_of(node));
+        if (ours)
+            settings_put(s, scope, name, value, file, settings_of(node));
     }
 }
 

@@ -60,6 +60,49 @@ void settings_put(settings *s, settings_scope scope, const char *name, const cha
                               .file = file, .line = at.line};
 }
 
+void settings_part_of(settings *s, const char *name, const char *value, const char *file, settings_place at)
+{
+    if (list_grow(s, &s->part, &s->part_capacity, s->parts, sizeof *s->part))
+        s->part[s->parts++] = (settings_part){.name = name, .file = file, .value = text_keep(s, value), .key = text_keep(s, at.key),
+                                              .line = at.line};
+}
+
+/* True if the key's path is `end`, or ends with a point and `end`. */
+static bool path_ends(const char *path, const char *end)
+{
+    const size_t n = strlen(path), k = strlen(end);
+    return n >= k && !strcmp(path + n - k, end) && (n == k || path[n - k - 1] == '.');
+}
+
+void settings_mark(settings *s, settings_fate fate, const char *file, uint32_t line, const char *key, const char *why)
+{
+    for (size_t i = 0; key && i < s->items; i++) {
+        settings_item *item = &s->item[i];
+        if (item->file == file && item->line == line && item->path && path_ends(item->path, key)) {
+            item->fate = fate;
+            item->why = why;
+        }
+    }
+}
+
+void settings_drop(settings *s, const settings_option *o, const char *why)
+{
+    const char *kept = settings_reason(s, why);
+    settings_mark(s, SETTINGS_IDLE, o->file, o->line, o->key, kept);
+    for (size_t i = 0; i < s->parts; i++)
+        if (!strcmp(s->part[i].name, o->name))
+            settings_mark(s, SETTINGS_IDLE, s->part[i].file, s->part[i].line, s->part[i].key, kept);
+}
+
+const char *settings_reason(settings *s, const char *text)
+{
+    char *copy = text_keep(s, text);
+    if (copy && list_grow(s, &s->reason, &s->reason_capacity, s->reasons, sizeof *s->reason))
+        return s->reason[s->reasons++] = copy;
+    yk__free(copy);
+    return NULL;
+}
+
 const settings_option *settings_find(const settings *s, settings_scope scope, const char *name)
 {
     for (size_t i = 0; i < s->options; i++)
@@ -79,12 +122,20 @@ void settings_free(settings *s)
         yk__free(s->option[i].value);
         yk__free(s->option[i].key);
     }
+    for (size_t i = 0; i < s->parts; i++) {
+        yk__free(s->part[i].value);
+        yk__free(s->part[i].key);
+    }
+    for (size_t i = 0; i < s->reasons; i++)
+        yk__free(s->reason[i]);
     for (size_t i = 0; i < s->messages; i++)
         yk__free(s->message[i]);
     for (size_t i = 0; i < s->files; i++)
         yk__free(s->file[i]);
     yk__free(s->item);
     yk__free(s->option);
+    yk__free(s->part);
+    yk__free(s->reason);
     yk__free(s->message);
     yk__free(s->file);
     *s = (settings){.err = YK_ERROR_INIT};

@@ -56,6 +56,10 @@ typedef struct settings_table {
     bool automatic; /* "auto" leaves a value to the command */
 } settings_table;
 
+#define SETTINGS_NOT_BUILT "not built yet" /* in a command's message about an option that it takes when it is built */
+
+#define SETTINGS_ROWS "window-rows" /* no option: it stands for rows of a step that only the number of ranks tells */
+
 /* The commands' own names, for our YAML. */
 extern const yk__cli_command *const yk__train_command, *const yk__launch_command;
 extern const settings_table *const settings_nested[]; /* tables of Accelerate's plugins; ends with NULL */
@@ -78,6 +82,14 @@ typedef struct settings_option {
     uint32_t line;
 } settings_option;
 
+/* A key's part of an option that several keys make. */
+typedef struct settings_part {
+    const char *name, *file; /* name: the option; file: one of settings.file */
+    char *value, *key; /* the option's value as this key alone makes it; the key's path */
+    uint32_t line;
+    bool refused;      /* settings_decide's own */
+} settings_part;
+
 /* The place of an option in a file. */
 typedef struct settings_place {
     uint32_t line;
@@ -87,10 +99,12 @@ typedef struct settings_place {
 typedef struct settings {
     settings_item *item;
     settings_option *option;
+    settings_part *part;
     char **message; /* errors, one line each, with file, line and key */
     char **file;
-    size_t items, options, messages, files;
-    size_t item_capacity, option_capacity, message_capacity, file_capacity;
+    char **reason;  /* texts for items, from the command's check */
+    size_t items, options, parts, messages, files, reasons;
+    size_t item_capacity, option_capacity, part_capacity, message_capacity, file_capacity, reason_capacity;
     double ranks; /* of the job, if the caller knows; else 0 */
     double (*ranks_count)(const struct settings *s); /* counts them where a key needs it, 0 if it cannot; NULL: nobody can */
     const char *devices; /* for ranks_count: --devices as typed; NULL: not */
@@ -110,6 +124,8 @@ void settings_free(settings *s);
 void settings_say(settings *s, const char *file, uint32_t line, const char *key, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 void settings_put(settings *s, settings_scope scope, const char *name, const char *value, const char *file, settings_place at);
+/* Notes the key's part of the option. name: of static memory. */
+void settings_part_of(settings *s, const char *name, const char *value, const char *file, settings_place at);
 /* Walks a map by a table: checks kinds, notes fates, adds options, and gives each word and integer in the tree its canonical form, so
  * that later readers compare with one spelling. `shown` is the map's own path in the file, `strip` a prefix that its keys may have
  * besides the table's names ("fsdp_"). */
@@ -120,6 +136,11 @@ yk__tree *settings_key_get(const yk__tree *map, const char *prefix, const char *
 void settings_idle(settings *s, const char *file, const yk__tree *map, const char *path, const char *why);
 /* The keys of this path and below turn out to be idle for this reason. */
 void settings_unneed(settings *s, const char *file, const char *path, const char *why);
+/* Gives the key at this place a fate. `key` is the end of its path, or NULL: then nothing changes. */
+void settings_mark(settings *s, settings_fate fate, const char *file, uint32_t line, const char *key, const char *why);
+/* Its keys have no effect in this run. */
+void settings_drop(settings *s, const settings_option *o, const char *why);
+const char *settings_reason(settings *s, const char *text); /* a copy that lives as long as the settings */
 const settings_option *settings_find(const settings *s, settings_scope scope, const char *name);
 
 /* Values of checked trees by path; "auto" and null are as absent. */

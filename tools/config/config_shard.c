@@ -28,19 +28,7 @@ static bool word_read(const yk__cli *cli, const char *name, const char *words)
     return !value || yk__word_find(words, value, strlen(value)) >= 0 || value_refuse(cli, name, value, words);
 }
 
-/* A number of bytes or elements, at least 0. */
-static bool size_read(const yk__cli *cli, const char *name, const char *words)
-{
-    const char *value = yk__cli_text(cli, name);
-    char *end = NULL;
-    if (!value || yk__word_find(words, value, strlen(value)) >= 0)
-        return true;
-    const double v = yk__number_read(value, &end);
-    return (end != value && v >= 0 && v <= 1e18 && (!*end || (strchr("KMGT", *end) && !end[1]))) ||
-           value_refuse(cli, name, value, *words ? "a whole number from 0 on, or its preset" : "a whole number from 0 on");
-}
-
-/* The value of one that size_read took. */
+/* The value of a number with a unit, or without one. */
 static double size_value(const char *value)
 {
     static const char units[] = "KMGT";
@@ -48,6 +36,18 @@ static double size_value(const char *value)
     const double v = yk__number_read(value, &end);
     const char *unit = *end ? strchr(units, *end) : NULL;
     return unit ? ldexp(v, 10 * (int)(unit - units + 1)) : v;
+}
+
+/* A number of bytes or elements, from 0 to `most`. */
+static bool size_read(const yk__cli *cli, const char *name, const char *words, double most)
+{
+    const char *value = yk__cli_text(cli, name);
+    char *end = NULL;
+    if (!value || yk__word_find(words, value, strlen(value)) >= 0)
+        return true;
+    const double v = yk__number_read(value, &end);
+    return (end != value && v >= 0 && (*end ? strchr("KMGT", *end) && !end[1] : v == floor(v)) && size_value(value) <= most) ||
+           value_refuse(cli, name, value, *words ? "a whole number from 0 on, or its preset" : "a whole number from 0 on");
 }
 
 /* A stage without a name has a message of its own. */
@@ -69,6 +69,33 @@ static bool offload_read(const yk__cli *cli, yk_config *config)
     return true;
 }
 
+/* Forms that are read and not built: the option, its words (NULL: any value), the first stage that has it, the reason. */
+static const struct {
+    const char *name, *words;
+    yk__stage_kind least;
+    const char *why;
+} unbuilt[] = {
+    {"parallel", "tensor|pipe", YK__STAGE_STATE, "ranks share the rows of a batch: --parallel data"},
+    {"reduce", "window", YK__STAGE_GRADIENTS,
+     "gradients in slices are summed in each micro batch (--reduce micro); --shard state sums once a window"},
+    {"tied-gradients", "twice", YK__STAGE_GRADIENTS, "a tied table's gradient is summed once, when both of its parts are made"},
+    {"shard-unit", "all|block", YK__STAGE_PARAMS, "a unit is a bucket of parameters, whose most bytes a size gives: --shard-unit 16M"},
+    {"keep-whole-params", NULL, YK__STAGE_PARAMS, "units stay whole by their size (--keep-whole)"},
+};
+
+/* True after a message, if the value is such a form. word: the part of it that names the form, of n characters. */
+static bool unbuilt_refuse(const yk__cli *cli, const char *name, const char *value, size_t n, yk__stage_kind stage)
+{
+    for (size_t i = 0; value && i < sizeof unbuilt / sizeof unbuilt[0]; i++) {
+        if (strcmp(unbuilt[i].name, name) || stage < unbuilt[i].least ||
+            (unbuilt[i].words && yk__word_find(unbuilt[i].words, value, n) < 0))
+            continue;
+        yk__cli_usage(cli->command, "--%s %s: " SETTINGS_NOT_BUILT ": %s", name, value, unbuilt[i].why);
+        return true;
+    }
+    return false;
+}
+
 static bool layout_read(const yk__cli *cli)
 {
     static const char *const axes[] = {"data", "tensor", "pipe"};
@@ -83,10 +110,8 @@ static bool layout_read(const yk__cli *cli)
         const long ranks = axis[n] ? strtol(axis + n + 1, &end, 10) : 1;
         if (k == 3 || ranks < 1 || (axis[n] && (end == axis + n + 1 || *end)))
             return value_refuse(cli, "parallel", axis, "data, tensor=N or pipe=N, N from 1 on");
-        if (k > 0 && ranks > 1) {
-            yk__cli_usage(cli->command, "--parallel %s: not built yet: ranks share the rows of a batch (data)", axis);
-            return false;
-        }
+        if (k > 0 && ranks > 1)
+            return !unbuilt_refuse(cli, "parallel", axis, n, YK__STAGE_STATE);
         if (k == 0 && axis[n]) {
             yk__cli_usage(cli->command, "--parallel %s: --devices says how many ranks share the rows: give data alone", axis);
             return false;
@@ -182,22 +207,24 @@ static void idle_refuse(const yk__cli *cli, yk__stage_kind kind, bool *bad)
         yk__cli_refuse_idle(cli, of_gradients[i], "with --shard state: gradients are whole on each rank", bad);
 }
 
-/* Refuses forms of --shard gradients that are not built. */
-static bool gradients_refuse(const yk__cli *cli)
+/* Gradients in slices exclude an exchange that keeps errors of whole gradients; the job would refuse it later. */
+static void wire_refuse(const yk__cli *cli, const yk__stage *stage, bool *bad)
 {
-    static const struct {
-        const char *name, *words, *why;
-    } later[] = {
-        {"reduce", "window", "gradients in slices are summed in each micro batch (--reduce micro); --shard state sums once a window"},
-        {"tied-gradients", "twice", "a tied table's gradient is summed once, when both of its parts are made"},
-    };
+    enum { INT8 = 2 }; /* index among the option's words */
+    if (stage->kind == YK__STAGE_STATE || yk__option_words(YK__OPTION_WIRE) != INT8)
+        return;
+    yk__cli_usage(cli->command, "YOKE_WIRE=int8 keeps an error of each gradient on each rank, and --shard %s has gradients in slices: "
+                  "choose one", stage->word);
+    *bad = true;
+}
+
+/* Refuses forms of this stage that are not built. */
+static bool stage_refuse(const yk__cli *cli, yk__stage_kind stage)
+{
     bool bad = false;
-    for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
-        const char *value = yk__cli_text(cli, later[i].name);
-        if (!value || yk__word_find(later[i].words, value, strlen(value)) < 0)
-            continue;
-        yk__cli_usage(cli->command, "--%s %s: not built yet: %s", later[i].name, value, later[i].why);
-        bad = true;
+    for (size_t i = 0; i < sizeof unbuilt / sizeof unbuilt[0]; i++) {
+        const char *name = unbuilt[i].name, *value = strcmp(name, "parallel") ? yk__cli_text(cli, name) : NULL; /* layout_read */
+        bad = unbuilt_refuse(cli, name, value, value ? strlen(value) : 0, stage) || bad;
     }
     return bad;
 }
@@ -215,25 +242,17 @@ static bool unit_fits(const yk__cli *cli, const char *unit, uint64_t bytes)
     return false;
 }
 
-/* Fills in how --shard params brings parameters; false after a message about a form that is not built. */
+/* Fills in how --shard params brings parameters; false after a message. */
 static bool params_take(const yk__cli *cli, const yk__stage *stage, yk_config *config)
 {
-    const char *unit = yk__cli_text(cli, "shard-unit"), *names = yk__cli_text(cli, "keep-whole-params");
+    const char *unit = yk__cli_text(cli, "shard-unit");
     const char *within = yk__cli_text(cli, "shard-within"), *again = yk__cli_text(cli, "reshard-after-forward");
     const char *ahead = yk__cli_text(cli, "prefetch-units");
     const double whole = size_value(yk__cli_text(cli, "keep-whole"));
     bool good = true;
-    if (yk__word_find("all|block", unit, strlen(unit)) >= 0) {
-        yk__cli_usage(cli->command, "--shard-unit %s: not built yet: a unit is a bucket of parameters, whose most bytes a size gives: "
-                      "--shard-unit 16M", unit);
-        good = false;
-    } else if (yk__word_find("auto", unit, strlen(unit)) < 0) {
+    if (yk__word_find("auto", unit, strlen(unit)) < 0) {
         config->shard_unit = (uint64_t)size_value(unit);
-        good = unit_fits(cli, unit, config->shard_unit) && good;
-    }
-    if (names) {
-        yk__cli_usage(cli->command, "--keep-whole-params %s: not built yet: units stay whole by their size (--keep-whole)", names);
-        good = false;
+        good = unit_fits(cli, unit, config->shard_unit);
     }
     config->shard_within = stage->within_host || yk__word_find("world|host", within, strlen(within)) == 1 ? "host" : "world";
     config->gathered_stay = stage->stays || yk__word_find("on=true|off=false", again, strlen(again)) == 1;
@@ -276,8 +295,9 @@ void shard_read(const yk__cli *cli, yk_config *config, bool *bad)
     const bool good[] = { /* all are read, so that each mistake has its message */
         word_read(cli, "shard-within", "world|host"), word_read(cli, "reshard-after-forward", "on=true|off=false"),
         word_read(cli, "reduce", "auto|micro|window"), word_read(cli, "tied-gradients", "once|twice"),
-        size_read(cli, "shard-unit", "auto|all|block"), size_read(cli, "prefetch-units", "auto"), size_read(cli, "keep-whole", ""),
-        regex_read(cli), offload_read(cli, config), layout_read(cli), scaling_read(cli, config), plan_read(cli)};
+        size_read(cli, "shard-unit", "auto|all|block", 1e18), size_read(cli, "prefetch-units", "auto", 1e6),
+        size_read(cli, "keep-whole", "", 1e18), regex_read(cli), offload_read(cli, config), layout_read(cli), scaling_read(cli, config),
+        plan_read(cli)};
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
         *bad = *bad || !good[i];
     if (yk__stage_read(yk__cli_text(cli, "shard"), "--shard", &stage, &err)) {
@@ -287,7 +307,8 @@ void shard_read(const yk__cli *cli, yk_config *config, bool *bad)
     }
     config->shard = stage.word;
     idle_refuse(cli, stage.kind, bad);
-    *bad = gradients_refuse(cli) || *bad;
+    wire_refuse(cli, &stage, bad);
+    *bad = stage_refuse(cli, stage.kind) || *bad;
     *bad = (!*bad && stage.kind == YK__STAGE_PARAMS && !params_take(cli, &stage, config)) || *bad;
     config->shard_parts = yk__cli_typed(cli, "shard-parts") ? yk__cli_text(cli, "shard-parts") : NULL;
 }

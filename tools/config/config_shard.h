@@ -29,12 +29,12 @@
         {"reshard-after-forward", "on|off", "on", "--shard params brings parameters again for backward", NULL},                      \
         {"prefetch-units", "auto|N", "auto", "units that --shard params brings early; auto: 0, over messages 1", NULL},               \
         {"keep-whole", "N", "100000", "--shard params: a unit of at most N elements stays whole on each device", NULL},              \
-        {"keep-whole-params", "REGEX", NULL, "parameters with such names stay whole; not built yet", NULL},                          \
-        {"reduce", "auto|micro|window", "auto", "when --shard gradients sums: in each micro batch (auto); window is not built", NULL},   \
+        {"keep-whole-params", "REGEX", NULL, "parameters with such names stay whole: not built yet", NULL},                          \
+        {"reduce", "auto|micro|window", "auto", "when --shard gradients sums: in each micro batch (auto); window: not built yet", NULL},   \
         {"tied-gradients", "once|twice", "once", "how often a tied table's gradient is summed with --shard gradients", NULL},        \
         {"offload", "PART=PLACE,..", NULL, \
          "state=host|nvme:DIR, params=host, activations=host: values of a GPU that the host or a disk holds", NULL}, \
-        {"parallel", "data|AXIS=N,..", "data", "the layout of ranks: data, tensor, pipe; data alone is built yet", NULL},            \
+        {"parallel", "data|AXIS=N,..", "data", "the layout of ranks: data; tensor, pipe: not built yet", NULL},            \
         {"plan", "auto|none|MS", NULL, "auto: take the options of yoke plan; MS: milliseconds that it predicted, to log", NULL},         \
         {"device-file", "FILE", NULL, "yoke plan: the devices that this file of yoke info --describe describes", NULL},              \
         {"loss-scaling", "KEY=VALUE,..", NULL,                                                                                       \

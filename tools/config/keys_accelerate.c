@@ -181,6 +181,25 @@ static void finish_hosts(settings *s, const char *file, const yk__tree *map)
             settings_unneed(s, file, hosts[i].key, "one host needs no address");
 }
 
+/* "WHAT=PLACE" of --offload, which offload_NAME_device and its folder ask for; else "". */
+static void place_take(settings *s, const char *file, const yk__tree *part, const char *name, const char *what, char text[560])
+{
+    char device[64], folder[64];
+    snprintf(device, sizeof device, "offload_%s_device", name);
+    snprintf(folder, sizeof folder, "offload_%s_nvme_path", name);
+    const char *place = settings_text(part, device), *path = settings_text(part, folder);
+    const bool disk = place && !strcmp(place, "nvme");
+    char shown[96];
+    snprintf(shown, sizeof shown, "deepspeed_config.%s", folder);
+    if (!disk)
+        settings_unneed(s, file, shown, "device nvme alone has a folder");
+    if (!place || !strcmp(place, "none"))
+        return;
+    snprintf(text, 560, "%s=%s%s", what, disk ? "nvme:" : "host", disk && path ? path : "");
+    settings_part_of(s, "offload", text, file, settings_at(part, device));
+    settings_part_of(s, "offload", text, file, settings_at(part, folder));
+}
+
 static void finish_plugin(settings *s, const char *file, const yk__tree *map)
 {
     static const char *const stages[] = {"state", "state", "gradients", "params"};
@@ -189,8 +208,7 @@ static void finish_plugin(settings *s, const char *file, const yk__tree *map)
     const double stage = settings_number(part, "zero_stage", -1);
     const char *state = settings_text(part, "offload_optimizer_device"), *params = settings_text(part, "offload_param_device");
     const char *folder = settings_text(part, "offload_optimizer_nvme_path"), *second = settings_text(part, "offload_param_nvme_path");
-    char text[1100] = "";
-    size_t n = 0;
+    char state_text[560] = "", params_text[560] = "", text[1200];
     if (state && !strcmp(state, "nvme") && !folder)
         settings_say(s, file, settings_line(part, "offload_optimizer_device"), "deepspeed_config.offload_optimizer_device",
                      "nvme needs offload_optimizer_nvme_path, its folder");
@@ -199,13 +217,10 @@ static void finish_plugin(settings *s, const char *file, const yk__tree *map)
                      "nvme needs offload_param_nvme_path, its folder");
     if (stage >= 0 && stage <= 3)
         settings_put(s, SETTINGS_TRAIN, "shard", stages[(int)stage], file, settings_at(part, "zero_stage"));
-    if (state && strcmp(state, "none"))
-        n += (size_t)snprintf(text, 512, "state=%s%s", strcmp(state, "nvme") ? "host" : "nvme:", strcmp(state, "nvme") ? "" : folder
-                              ? folder : "");
-    if (params && strcmp(params, "none"))
-        n += (size_t)snprintf(text + n, 512, "%sparams=%s%s", n ? "," : "", strcmp(params, "nvme") ? "host" : "nvme:",
-                              strcmp(params, "nvme") ? "" : second ? second : "");
-    if (n)
+    place_take(s, file, part, "optimizer", "state", state_text);
+    place_take(s, file, part, "param", "params", params_text);
+    snprintf(text, sizeof text, "%s%s%s", state_text, *state_text && *params_text ? "," : "", params_text);
+    if (*text)
         settings_put(s, SETTINGS_TRAIN, "offload", text, file, settings_of(part));
 }
 

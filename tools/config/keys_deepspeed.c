@@ -191,6 +191,24 @@ static void put_number(settings *s, const char *name, double v, const char *file
     settings_put(s, SETTINGS_TRAIN, name, text, file, at);
 }
 
+/* Each key's part of --loss-scaling; without fp16 there is no scale. */
+static void scaling_parts(settings *s, const char *file, const yk__tree *map, bool half)
+{
+    static const char *const parts[][2] = {{"loss_scale", "fixed"}, {"initial_scale_power", "init"}, {"loss_scale_window", "interval"},
+                                           {"hysteresis", "hysteresis"}, {"min_loss_scale", "floor"},
+                                           {"consecutive_hysteresis", "consecutive"}};
+    char path[64], text[96];
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        snprintf(path, sizeof path, "fp16.%s", parts[i][0]);
+        const double v = settings_number(map, path, 1);
+        if (!half)
+            settings_unneed(s, file, path, "fp16 is off");
+        snprintf(text, sizeof text, "%s=%.15g", parts[i][1], i == 1 ? ldexp(1, (int)v) : v);
+        if (half && settings_text(map, path) && i < 5)
+            settings_part_of(s, "loss-scaling", text, file, settings_at(map, path));
+    }
+}
+
 static void finish_precision(settings *s, const char *file, const yk__tree *map)
 {
     const bool half = settings_on(map, "fp16.enabled", false), brain = settings_on(map, "bf16.enabled", false);
@@ -201,7 +219,9 @@ static void finish_precision(settings *s, const char *file, const yk__tree *map)
                      "fp16.enabled (line %u) is on too: expected one precision",
                      settings_line(map, "fp16.enabled"));
     else if (half || brain)
-        settings_put(s, SETTINGS_TRAIN, "precision", half ? "fp16" : "bf16", file, settings_at(map, half ? "fp16" : "bf16"));
+        settings_put(s, SETTINGS_TRAIN, "precision", half ? "fp16" : "bf16", file,
+                     settings_at(map, half ? "fp16.enabled" : "bf16.enabled"));
+    scaling_parts(s, file, map, half);
     if (!half || brain)
         return;
     if (fixed > 0)
@@ -251,7 +271,7 @@ static void finish_batch(settings *s, const char *file, const yk__tree *map, dou
         put_number(s, "gradient-accumulation-steps", all / unit, file, at);
         put_number(s, "global-batch", micro * ranks, file, at);
     } else if (micro && !steps)
-        settings_put(s, SETTINGS_TRAIN, "window-rows", NULL, file, at); /* the number of ranks decides: settings_place */
+        settings_put(s, SETTINGS_TRAIN, SETTINGS_ROWS, NULL, file, at);
     else
         put_number(s, "global-batch", all / (steps ? steps : 1), file, at);
 }
@@ -292,8 +312,11 @@ static void finish_schedule(settings *s, const char *file, const yk__tree *map)
     char text[1024];
     size_t n = 0;
     for (const yk__tree *c = params ? params->child : NULL; c && n < sizeof text; c = c->next)
-        if (settings_text(params, c->key) && !(warmed && !strcmp(c->key, "warmup_num_steps")))
+        if (settings_text(params, c->key) && !(warmed && !strcmp(c->key, "warmup_num_steps"))) {
+            const size_t from = n + (n > 0);
             n += (size_t)snprintf(text + n, sizeof text - n, "%s%s=%s", n ? "," : "", c->key, c->text);
+            settings_part_of(s, "lr-scheduler-kwargs", from < sizeof text ? text + from : "", file, settings_of(c));
+        }
     if (n && n < sizeof text)
         settings_put(s, SETTINGS_TRAIN, "lr-scheduler-kwargs", text, file, settings_of(params));
 }
@@ -305,11 +328,13 @@ static const char *offload_place(settings *s, const char *file, const yk__tree *
     snprintf(path, sizeof path, "zero_optimization.%s.device", what);
     const char *device = settings_text(map, path), *folder;
     const uint32_t line = settings_line(map, path);
+    snprintf(path, sizeof path, "zero_optimization.%s.nvme_path", what);
+    if (!device || strcmp(device, "nvme"))
+        settings_unneed(s, file, path, "device nvme alone has a folder");
     if (!device || !strcmp(device, "none"))
         return NULL;
     if (strcmp(device, "nvme"))
         return "host";
-    snprintf(path, sizeof path, "zero_optimization.%s.nvme_path", what);
     folder = settings_text(map, path);
     if (!folder)
         settings_say(s, file, line, path, "expected the folder of device nvme, got nothing");
@@ -317,34 +342,58 @@ static const char *offload_place(settings *s, const char *file, const yk__tree *
     return text;
 }
 
+/* Adds "WHAT=PLACE" to --offload, which these keys ask for. */
+static void offload_add(settings *s, const char *file, const yk__tree *map, char text[1200], const char *place,
+                        const char *const *keys_of)
+{
+    const size_t n = strlen(text);
+    for (int i = 0; i < 3 && keys_of[i]; i++)
+        settings_part_of(s, "offload", place, file, settings_at(map, keys_of[i]));
+    snprintf(text + n, 1200 - n, "%s%s", n ? "," : "", place);
+}
+
 static void finish_offload(settings *s, const char *file, const yk__tree *map, int stage)
 {
-    char state_text[512], params_text[512], text[1200] = "";
-    const double part = settings_number(map, "zero_optimization.offload_optimizer.ratio", 1);
+    static const char *const of_state[] = {"zero_optimization.offload_optimizer.device", "zero_optimization.offload_optimizer.nvme_path",
+                                           "zero_optimization.cpu_offload"};
+    static const char *const of_params[] = {"zero_optimization.offload_param.device", "zero_optimization.offload_param.nvme_path",
+                                            "zero_optimization.cpu_offload_params"};
+    static const char *const of_activations[] = {"activation_checkpointing.cpu_checkpointing", NULL, NULL};
+    char state_text[512], params_text[512], place[560], text[1200] = "";
+    const char *ratio = "zero_optimization.offload_optimizer.ratio";
+    const double part = settings_number(map, ratio, 1);
     const char *state = offload_place(s, file, map, "offload_optimizer", state_text, sizeof state_text);
     const char *params = offload_place(s, file, map, "offload_param", params_text, sizeof params_text);
-    size_t n = 0;
     state = !state && settings_on(map, "zero_optimization.cpu_offload", false) ? "host" : state;
     params = !params && settings_on(map, "zero_optimization.cpu_offload_params", false) ? "host" : params;
     if (params && stage < 3)
         settings_unneed(s, file, "zero_optimization.offload_param", "DeepSpeed reads it in stage 3 alone"), params = NULL;
     if (state && stage < 1)
         settings_unneed(s, file, "zero_optimization.offload_optimizer", "DeepSpeed reads it in stages 1 to 3 alone"), state = NULL;
-    if (state)
-        n += (size_t)snprintf(text, sizeof text, "state=%s", state);
-    if (state && part < 1)
-        n += (size_t)snprintf(text + n, sizeof text - n, ":%g", part);
-    if (params)
-        n += (size_t)snprintf(text + n, sizeof text - n, "%sparams=%s", n ? "," : "", params);
-    if (settings_on(map, "activation_checkpointing.cpu_checkpointing", false))
-        n += (size_t)snprintf(text + n, sizeof text - n, "%sactivations=host", n ? "," : "");
-    if (n)
+    if (!state)
+        settings_unneed(s, file, ratio, "the optimizer's state stays with its device");
+    if (state && part > 0) { /* the least ratio is no offload */
+        snprintf(place, sizeof place, "state=%s", state);
+        offload_add(s, file, map, text, place, of_state);
+        snprintf(place, sizeof place, ":%g", part);
+        strcat(text, part < 1 ? place : "");
+        settings_part_of(s, "offload", text, file, settings_at(map, ratio));
+    }
+    if (params) {
+        snprintf(place, sizeof place, "params=%s", params);
+        offload_add(s, file, map, text, place, of_params);
+    }
+    if (settings_on(map, of_activations[0], false))
+        offload_add(s, file, map, text, "activations=host", of_activations);
+    if (*text)
         settings_put(s, SETTINGS_TRAIN, "offload", text, file, settings_at(map, "zero_optimization"));
 }
 
 static void finish_zero(settings *s, const char *file, const yk__tree *map)
 {
     static const char *const stages[] = {"state", "state", "gradients", "params"};
+    static const char *const of_stage_3[] = {"zero_optimization.stage3_param_persistence_threshold",
+                                             "zero_optimization.param_persistence_threshold", "zero_optimization.zero_hpz_partition_size"};
     const double given = settings_number(map, "zero_optimization.stage", -1), bucket =
         settings_number(map, "zero_optimization.reduce_bucket_size", 0);
     const double whole = settings_number(map, "zero_optimization.stage3_param_persistence_threshold", -1);
@@ -352,8 +401,8 @@ static void finish_zero(settings *s, const char *file, const yk__tree *map)
     char text[40];
     if (given >= 0)
         settings_put(s, SETTINGS_TRAIN, "shard", stages[stage], file, settings_at(map, "zero_optimization.stage"));
-    if (stage < 3)
-        settings_unneed(s, file, "zero_optimization.stage3_param_persistence_threshold", "DeepSpeed reads it in stage 3 alone");
+    for (size_t i = 0; i < 3 && stage < 3; i++)
+        settings_unneed(s, file, of_stage_3[i], "DeepSpeed reads it in stage 3 alone");
     if (stage == 3 && whole >= 0)
         put_number(s, "keep-whole", whole, file, settings_at(map, "zero_optimization.stage3_param_persistence_threshold"));
     if (stage == 3 && settings_number(map, "zero_optimization.zero_hpz_partition_size", 1) > 1)
@@ -372,8 +421,11 @@ static void finish_monitor(settings *s, const char *file, const yk__tree *map, c
     snprintf(enabled, sizeof enabled, "%s.enabled", monitor);
     snprintf(folder, sizeof folder, "%s.output_path", monitor);
     snprintf(name, sizeof name, "%s.job_name", monitor);
-    if (!settings_on(map, enabled, false))
+    if (!settings_on(map, enabled, false)) {
+        settings_unneed(s, file, folder, "the monitor is off");
+        settings_unneed(s, file, name, "the monitor is off");
         return;
+    }
     settings_put(s, SETTINGS_TRAIN, "report-to", report, file, settings_at(map, enabled));
     if (settings_text(map, folder))
         settings_put(s, SETTINGS_TRAIN, "logging-dir", settings_text(map, folder), file, settings_at(map, folder));

@@ -95,6 +95,19 @@ static bool is_on(const yk__tree *map, const char *prefix, const char *name)
     return node && yk__cli_truth(node->text) == 1;
 }
 
+#define FSDP_HOST "state=host,params=host"
+#define FSDP_ACTIVATIONS "activations=host"
+
+/* True if the switch is on, which asks for this part of --offload. */
+static bool part_take(settings *s, const char *file, const yk__tree *map, const char *prefix, const char *name, const char *value)
+{
+    const yk__tree *node = settings_key_get(map, prefix, name);
+    const bool on = is_on(map, prefix, name);
+    if (on)
+        settings_part_of(s, "offload", value, file, settings_of(node));
+    return on;
+}
+
 static void put_strategy(settings *s, const char *file, const yk__tree *map, const char *prefix)
 {
     const yk__tree *strategy = settings_key_get(map, prefix, "sharding_strategy");
@@ -116,8 +129,11 @@ static void put_strategy(settings *s, const char *file, const yk__tree *map, con
 void settings_finish_fsdp(settings *s, const char *file, const yk__tree *map, const char *prefix)
 {
     const yk__tree *ahead = settings_key_get(map, prefix, "backward_prefetch"), *form = settings_key_get(map, prefix, "state_dict_type");
-    const bool offload = is_on(map, prefix, "offload_params") || is_on(map, prefix, "cpu_offload");
-    const bool activations = is_on(map, prefix, "activation_checkpointing_offload") || is_on(map, prefix, "activation_cpu_offload");
+    const bool first = part_take(s, file, map, prefix, "offload_params", FSDP_HOST), second = part_take(s, file, map, prefix, "cpu_offload",
+                                                                                                        FSDP_HOST);
+    const bool third = part_take(s, file, map, prefix, "activation_checkpointing_offload", FSDP_ACTIVATIONS);
+    const bool offload = first || second, activations = part_take(s, file, map, prefix, "activation_cpu_offload", FSDP_ACTIVATIONS) ||
+                                                        third;
     if (!settings_find(s, SETTINGS_TRAIN, "shard") || settings_key_get(map, prefix, "sharding_strategy")) /* --fsdp WORDS names one */
         put_strategy(s, file, map, prefix);
     if (ahead && strcmp(ahead->text, "backward_pre"))
@@ -127,7 +143,7 @@ void settings_finish_fsdp(settings *s, const char *file, const yk__tree *map, co
                      "whole: expected FULL_STATE_DICT or SHARDED_STATE_DICT");
     if (offload || activations)
         settings_put(s, SETTINGS_TRAIN, "offload",
-                     !activations ? "state=host,params=host" : offload ? "state=host,params=host,activations=host" : "activations=host",
+                     !activations ? FSDP_HOST : offload ? FSDP_HOST "," FSDP_ACTIVATIONS : FSDP_ACTIVATIONS,
                      file, (settings_place){1, NULL});
 }
 

@@ -25,6 +25,8 @@ void settings_show(const settings *s, FILE *f)
                 s->item[i].why ? ": " : "", s->item[i].why ? s->item[i].why : "");
     for (size_t i = 0; i < s->options && !s->messages; i++) { /* files with errors give no options */
         const settings_option *o = &s->option[i];
+        if (!strcmp(o->name, SETTINGS_ROWS))
+            continue;
         if (o->scope == SETTINGS_ENV)
             fprintf(f, "variable: %s=%s\n", o->name, o->value);
         else
@@ -47,8 +49,10 @@ void settings_show_json(const settings *s, FILE *f)
         fprintf(f, "}");
     }
     fprintf(f, "], \"options\": [");
-    for (size_t i = 0; i < s->options && !s->messages; i++) {
-        fprintf(f, "%s{\"of\": \"%s\", \"name\": ", i ? ", " : "", commands[s->option[i].scope]);
+    for (size_t i = 0, n = 0; i < s->options && !s->messages; i++) {
+        if (!strcmp(s->option[i].name, SETTINGS_ROWS))
+            continue;
+        fprintf(f, "%s{\"of\": \"%s\", \"name\": ", n++ ? ", " : "", commands[s->option[i].scope]);
         yk__json_write(f, s->option[i].name);
         fprintf(f, ", \"value\": ");
         yk__json_write(f, s->option[i].value ? s->option[i].value : "");

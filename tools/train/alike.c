@@ -5,6 +5,7 @@
  */
 #include "tools/train/alike.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,10 @@ static const char *value_text(const yk__cli *cli, size_t i, yk__number *space)
     if (!end || end == value || *end)
         return value ? value : "none";
     *space = yk__number_text(number, 17);
+    errno = 0;
+    const unsigned long long whole = strtoull(value, &end, 10);
+    if (!errno && !*end && whole >> 53 && number > 0) /* a double has not all of its bits */
+        snprintf(space->text, sizeof space->text, "%llu", whole);
     return space->text;
 }
 

@@ -92,7 +92,7 @@ int train_main(const yk__cli_command *command, int argc, char **argv, bool (*che
     char **planned = NULL;
     yk__cli cli;
     int code;
-    argv = settings_apply(command, &argc, argv, &code);
+    argv = settings_apply(&(settings_job){command, check}, &argc, argv, &code);
     if (!argv)
         return code;
     argv = yk__spell(command, &argc, argv);

@@ -101,7 +101,7 @@ static bool is_whole_type(int dtype)
 /* Integers stay exact, and are refused for a float parameter. */
 static yk_status type_check(const yk_weights *w, const yk__safetensor *t, bool counts, yk_error *err)
 {
-    float none;
+    float none = 0;
     if (is_whole_type(t->dtype) && !counts)
         return yk__fail(err, YK_E_FORMAT, "%s: tensor \"%s\" has type %s, but the model needs fractions: whole numbers are quantized "
                         "weights, which Yoke does not read", yk__safetensors_path(w->file), t->name, t->dtype_name);
@@ -155,6 +155,41 @@ bool yk_weights_read(yk_weights *w, const char *name, yk_t param)
     else if (read_into(w, t, param, &err))
         yk_fail(w->job, err.status, err.text);
     return true;
+}
+
+/* True if both have the same elements; each piece is read from both. */
+static bool values_same(const yk__source *a, const yk__source *b, uint64_t n, yk_error *err)
+{
+    enum { PIECE = 4096 };
+    float x[PIECE], y[PIECE];
+    bool same = true;
+    for (uint64_t at = 0; at < n && same; at += PIECE) {
+        const uint64_t some = n - at < PIECE ? n - at : PIECE;
+        same = !a->read(a->object, at, some, x, err) && !b->read(b->object, at, some, y, err) && !memcmp(x, y, some * sizeof *x);
+    }
+    return same;
+}
+
+bool yk_weights_same(yk_weights *w, const char *name, const char *other)
+{
+    YK__ACT_HERE(YK__ACT_CALL);
+    const bool ok = w && yk_ok(w->job);
+    const yk__safetensor *t = ok ? yk__safetensors_find(w->file, name) : NULL, *u = ok ? yk__safetensors_find(w->file, other) : NULL;
+    yk__source a = {0}, b = {0};
+    yk_error err = YK_ERROR_INIT, type = YK_ERROR_INIT;
+    bool same = t && u && t->rank == u->rank && !memcmp(t->shape, u->shape, (size_t)t->rank * sizeof *t->shape) &&
+                !type_check(w, t, false, &type) && !type_check(w, u, false, &type);
+    if (!same)
+        return false;
+    if (!yk__stored_values(w->file, t, false, &a, &err) && !yk__stored_values(w->file, u, false, &b, &err))
+        same = values_same(&a, &b, (uint64_t)t->elements, &err);
+    if (a.free)
+        a.free(a.object);
+    if (b.free)
+        b.free(b.object);
+    if (err.status)
+        yk_fail(w->job, err.status, err.text);
+    return same && !err.status;
 }
 
 void yk_weights_close(yk_weights *w)

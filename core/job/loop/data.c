@@ -114,20 +114,20 @@ static yk_status open_parts(yk_data *d, const char *spec, const yk_data_config *
 /* Checks that contents, order and batches of the data are the same on all ranks. */
 static bool agree_on(const yk_data *d, const char *spec, const yk_data_config *c)
 {
-    const yk__agree_number setting[] = {{"rows", (double)yk_data_rows(d)},
-                                        {"rows of a batch", (double)d->batch},
-                                        {"seed of the order", (double)d->order_seed},
-                                        {"eval", c->eval},
-                                        {"in_order", c->in_order},
-                                        {"by_length", c->by_length},
-                                        {"keep_last", c->keep_last},
-                                        {"even_batches", c->even_batches},
-                                        {"equal_shares", c->equal_shares},
-                                        {"seq_len", c->seq_len},
-                                        {"max_length", c->max_length},
-                                        {"eval_split", c->eval_split},
-                                        {"eval_seed", (double)c->eval_seed},
-                                        {"mlm_probability", (double)c->mlm_probability}};
+    const yk__agree_number setting[] = {yk__agree_whole("rows", yk_data_rows(d)),
+                                        yk__agree_whole("rows of a batch", d->batch),
+                                        yk__agree_whole("seed of the order", d->order_seed),
+                                        {"eval", c->eval, 0},
+                                        {"in_order", c->in_order, 0},
+                                        {"by_length", c->by_length, 0},
+                                        {"keep_last", c->keep_last, 0},
+                                        {"even_batches", c->even_batches, 0},
+                                        {"equal_shares", c->equal_shares, 0},
+                                        {"seq_len", c->seq_len, 0},
+                                        {"max_length", c->max_length, 0},
+                                        {"eval_split", c->eval_split, 0},
+                                        yk__agree_whole("eval_seed", c->eval_seed),
+                                        {"mlm_probability", (double)c->mlm_probability, 0}};
     return yk__agree_data(d->job, spec, d->content, sizeof setting / sizeof *setting, setting);
 }
 

@@ -11,6 +11,7 @@
  */
 #include "core/job/trace/agree.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -38,10 +39,30 @@ static uint64_t hash_f64(uint64_t h, double v)
     return yk__hash_u64(h, bits);
 }
 
+static void part_take(agree_part *part, yk__agree_number number)
+{
+    part->hash = hash_f64(hash_f64(part->hash, number.value), number.rest);
+    part->number[part->n++] = number;
+}
+
 static void part_add(agree_part *part, const char *name, double value)
 {
-    part->hash = hash_f64(part->hash, value);
-    part->number[part->n++] = (yk__agree_number){name, value};
+    part_take(part, (yk__agree_number){name, value, 0});
+}
+
+yk__agree_number yk__agree_whole(const char *name, uint64_t whole)
+{
+    const uint64_t low = whole >> 53 ? whole & 2047 : 0; /* the other 53 bits are exact in f64 */
+    return (yk__agree_number){name, (double)(whole - low), (double)low};
+}
+
+/* value, rest: as yk__agree_whole makes them. */
+static void number_text(double value, double rest, char buf[32])
+{
+    if (value >= 0x1p53 && value < 0x1p64)
+        snprintf(buf, 32, "%" PRIu64, (uint64_t)value + (uint64_t)rest);
+    else
+        snprintf(buf, 32, "%.9g", value);
 }
 
 /* ---- Settings ---- */
@@ -128,7 +149,7 @@ static void describe_data(const yk_job *job, agree_part *part)
         part_add(part, "the sampler's row", (double)job->step.sampled.row);
         part_add(part, "rows of the sampler", (double)job->step.sampled.rows);
         part_add(part, "the sampler's global batch", (double)job->step.sampled.global_batch);
-        part_add(part, "the sampler's seed", (double)job->step.sampled.seed);
+        part_take(part, yk__agree_whole("the sampler's seed", job->step.sampled.seed));
     }
 }
 
@@ -157,8 +178,7 @@ static bool describe_all(yk_job *job, agree_part part[YK__AGREE_PARTS])
     describe_optimizer(job, &part[PART_OPTIMIZER]);
     describe_rate(job, &part[PART_RATE]);
     describe_clipping(job, &part[PART_CLIPPING]);
-    part_add(&part[PART_SEED], "seed", (double)job->config.seed);
-    part[PART_SEED].hash = yk__hash_u64(YK_HASH_SEED, job->config.seed);
+    part_take(&part[PART_SEED], yk__agree_whole("seed", job->config.seed));
     describe_data(job, &part[PART_DATA]);
     describe_parameters(job, &part[PART_PARAMETERS]);
     part[PART_GRAPH].hash = yk__recipes_sign(&job->step.recipes, yk__agree_loss(job));
@@ -247,11 +267,15 @@ static yk_status fail_differing(yk_job *job, const char *what, const agree_part 
 {
     uint32_t like = 0;
     const uint32_t odd = find_odd(row, job->team.world, width, &like);
-    char values[512] = "";
-    for (uint32_t i = 0; i < part->n && !*values; i++)
-        if (row[odd * width + 2 + i] != row[like * width + 2 + i])
-            snprintf(values, sizeof values, ": %s %.9g, not %.9g", part->number[i].name, row[odd * width + 2 + i],
-                     row[like * width + 2 + i]);
+    char values[512] = "", one[32], other[32];
+    for (uint32_t i = 0; i < part->n && !*values; i++) {
+        const double *a = row + odd * width + 2 + 2 * i, *b = row + like * width + 2 + 2 * i;
+        if (a[0] == b[0] && a[1] == b[1])
+            continue;
+        number_text(a[0], a[1], one);
+        number_text(b[0], b[1], other);
+        snprintf(values, sizeof values, ": %s %s, not %s", part->number[i].name, one, other);
+    }
     if (what == part_names[PART_GRAPH] && yk__agree_graph_place(job, odd, like, values, sizeof values, err))
         return err->status;
     if (what == part_names[PART_PARAMETERS] && name_parameter(job, odd, like, values, sizeof values, err))
@@ -265,7 +289,7 @@ static yk_status fail_differing(yk_job *job, const char *what, const agree_part 
 /* All ranks exchange their numbers of the part, so each reports the same error. Excluded ranks take part. */
 static void tell_difference(yk_job *job, const char *what, const agree_part *part)
 {
-    enum { WIDTH = 2 + NUMBERS };
+    enum { WIDTH = 2 + 2 * NUMBERS };
     yk_error err = YK_ERROR_INIT;
     double *row = yk__calloc(job->team.world, WIDTH * sizeof *row);
     if (!row) {
@@ -275,8 +299,10 @@ static void tell_difference(yk_job *job, const char *what, const agree_part *par
     double *own = row + job->team.rank * WIDTH;
     own[0] = 1.0;
     own[1] = small_hash(part->hash);
-    for (uint32_t i = 0; i < part->n; i++)
-        own[2 + i] = part->number[i].value;
+    for (uint32_t i = 0; i < part->n; i++) {
+        own[2 + 2 * i] = part->number[i].value;
+        own[3 + 2 * i] = part->number[i].rest;
+    }
     if (!yk__group_sum_f64(job->team.group, row, job->team.world * WIDTH, &err))
         fail_differing(job, what, part, row, WIDTH, &err);
     yk__free(row);
@@ -302,7 +328,7 @@ bool yk__agree_data(yk_job *job, const char *spec, uint64_t hash, uint32_t n, co
     agree_part part = {.hash = hash};
     char what[256];
     for (uint32_t i = 0; i < n && i < NUMBERS; i++)
-        part_add(&part, setting[i].name, setting[i].value);
+        part_take(&part, setting[i]);
     double number[3] = {1.0, small_hash(part.hash), small_hash(part.hash) * small_hash(part.hash)};
     if (job->team.world == 1)
         return true;

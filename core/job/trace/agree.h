@@ -24,8 +24,11 @@ bool yk__agree_check(yk_job *job, const double sum[YK__AGREE_NUMBERS]);
 
 typedef struct yk__agree_number {
     const char *name;
-    double value;
+    double value, rest; /* rest: low bits of a whole number that value lacks; else 0 */
 } yk__agree_number;
+
+/* A whole number with all of its bits. */
+yk__agree_number yk__agree_whole(const char *name, uint64_t whole);
 
 /* Compares data sets when they are opened: a hash of their contents, and up to YK__AGREE_SETTINGS numbers. Collective. */
 #define YK__AGREE_SETTINGS 16

@@ -1,0 +1,42 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The fate that --dry-run names for each key of a settings file is that of a run: real files, and each key alone with values of each kind.
+. "$YOKE_SOURCE/tests/cli/lib.sh"
+need_data fashion-mnist
+need_data configs
+need_data configs-bad
+export YOKE_CONFIG_FILE=none OMP_NUM_THREADS=1
+small_images "$out/images"
+yaml=
+printf 'yoke: 1\n' >"$out/own.yaml"
+"$yoke" config --dry-run --config-file "$out/own.yaml" >/dev/null 2>&1 || yaml=no-yaml # a build without libyaml reads JSON alone
+
+fates() {
+    # shellcheck disable=SC2086
+    python3 "$YOKE_SOURCE/tests/cli/fates.py" "$yoke" "$out/images" "$out" "$data/configs" "$data/configs-bad" $yaml "$@"
+}
+ok "a run does what --dry-run says of each key" fates
+
+shown() { # shown TEXT WANT: --dry-run of this DeepSpeed file has the line
+    printf '%s\n' "$1" >"$out/one.json"
+    "$yoke" config --dry-run --config-file "$out/one.json" >"$out/shown" 2>"$out/err"
+    code=$?
+    grep -qE -e "$2" "$out/shown" "$out/err" || { cat "$out/shown" "$out/err"; return 1; }
+}
+named() { # what a run refuses names its key alone
+    shown '{"zero_optimization": {"stage": 3, "offload_param": {"device": "nvme", "nvme_path": "/d"}}}' \
+        'offload_param.device: nvme: not built yet: --offload params=nvme:/d: not built yet' && [ $code = 0 ] &&
+        grep -q 'offload_param.nvme_path: /d: not built yet' "$out/shown" || return 1
+    shown '{"zero_optimization": {"stage": 1, "offload_optimizer": {"device": "cpu", "ratio": 0.5}}}' \
+        'offload_optimizer.ratio: 0.5: not built yet: --offload state=host:0.5: not built yet' &&
+        grep -q 'offload_optimizer.device: cpu: honoured' "$out/shown" || return 1
+    shown '{"scheduler": {"type": "WarmupLR", "params": {"warmup_type": "linear", "cos_min_ratio": 1}}}' \
+        'scheduler.params.cos_min_ratio: 1: refused: --lr-scheduler-kwargs .*has no setting "cos_min_ratio"' && [ $code = 2 ] &&
+        grep -q 'scheduler.params.warmup_type: linear: honoured' "$out/shown" || return 1
+    shown '{"zero_optimization": {"stage": 2, "zero_quantized_gradients": true}}' \
+        'zero_quantized_gradients: true: refused: YOKE_WIRE=int8 keeps' && [ $code = 2 ] || return 1
+    "$yoke" train --dry-run --deepspeed '{"gradient_clipping": 2}' --max-grad-norm 1 2>"$out/err" |
+        grep -q 'gradient_clipping: 2: not needed: the command line takes the place of --max-grad-norm'
+}
+ok "--dry-run names the key that a run refuses" named
+plan
