@@ -19,7 +19,7 @@
 #include "tests/support/compiled.h"
 
 #define COMPILER_OPTIONS                                                                                                                  \
-    "-std=gnu++17 -O1 -w -fPIC -shared -nostdlib -fvisibility=hidden -fno-exceptions -fno-rtti -fno-math-errno -ffp-contract=off "       \
+    "-std=gnu++17 -Og -w -fPIC -shared -nostdlib -fvisibility=hidden -fno-exceptions -fno-rtti -fno-math-errno -ffp-contract=off "       \
     "-fcf-protection=none -fno-stack-protector"
 
 enum { OUT_OF_MEMORY = 1, INVALID_INPUT = 3, INVALID_PROGRAM = 4, INVALID_OPTION = 5, COMPILATION = 6, INTERNAL = 11 };
