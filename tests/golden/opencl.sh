@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Layers on an OpenCL device, training curves on a CPU rank and an OpenCL rank together; ./check --long has curves on the device alone, too.
 . "$YOKE_SOURCE/tests/golden/lib.sh"
+unset POCL_EXTRA_BUILD_FLAGS # curves of kernels as users have them (Makefile.am)
 need_data golden
 need_opencl
 # The driver takes a second or two to compile a layer's kernels, which yoke-cts tries, too: one or some of each kind of layer;
