@@ -203,7 +203,9 @@ uint32_t yk__control_job_advance(const yk__control_job *job, uint32_t rank)
 
 uint32_t yk__control_job_patience(const yk__control_job *job, uint32_t rank)
 {
-    return rank < job->ranks ? atomic_load(&job->head->slot[rank].patience_ms) : 0;
+    const uint32_t act = rank < job->ranks ? atomic_load(&job->head->slot[rank].act) : YK__ACT_OWN;
+    const bool unlimited = act == YK__ACT_OWN || act == YK__ACT_WAIT || act == YK__ACT_OUTSIDE;
+    return rank >= job->ranks || (unlimited && yk__call_ms()) ? 0 : atomic_load(&job->head->slot[rank].patience_ms);
 }
 
 pid_t yk__control_job_pid(const yk__control_job *j, uint32_t rank)

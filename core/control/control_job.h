@@ -43,7 +43,8 @@ bool yk__control_job_joined(const yk__control_job *job, uint32_t rank);
 /* True if it has said goodbye. */
 bool yk__control_job_left(const yk__control_job *job, uint32_t rank);
 uint32_t yk__control_job_advance(const yk__control_job *job, uint32_t rank); /* value at its last beat; 0 for an unknown rank */
-/* ms without progress after which the rank counts as stuck, as it says itself at each beat; 0: no limit, or unknown. */
+/* ms without progress after which the rank counts as stuck, as it says itself at each beat; 0: unknown, or an act that may last,
+ * such as its own code, unless YOKE_STUCK_MS is set. */
 uint32_t yk__control_job_patience(const yk__control_job *job, uint32_t rank);
 pid_t yk__control_job_pid(const yk__control_job *job, uint32_t rank); /* process that joined, as the rank itself says; 0 if unknown */
 /* Marks a rank whose process ended before it joined, so that the ranks that wait for it fail with its name. False if it has joined. */

@@ -208,8 +208,16 @@ void yk__control_met(yk__control *c)
     atomic_store(&c->met, true);
 }
 
+/* If no rank waits, a disk or a file server that is merely slow may take its time. */
+static uint32_t own_limit_ms(const yk__control *c, uint32_t patience_ms)
+{
+    const bool stored = c->still.act == YK__ACT_SYNC || c->still.act == YK__ACT_FILE;
+    return stored && patience_ms && patience_ms < c->stuck_ms ? c->stuck_ms : patience_ms;
+}
+
 void yk__control_look_own(yk__control *c, uint32_t patience_ms)
 {
+    patience_ms = own_limit_ms(c, patience_ms);
     if (c->size < 2 || !patience_ms || !atomic_load(&c->met) || !act_ends_itself(c->still.act) ||
         c->still.ms < patience_ms + OWN_MORE_MS || atomic_load(&c->head->slot[c->rank].state) != YK__RANK_JOINED)
         return;

@@ -97,6 +97,8 @@ static void begin_end(yk__launcher *launcher)
     if (launcher->ending || !yk__control_job_error(launcher->job, &rank, &silent, &err))
         return;
     launcher->ending = true;
+    for (uint32_t r = 0; r < launcher->n_ranks; r++)
+        launcher->rank[r].still_ms = 0; /* a rank that has waited may have a step to write now */
     launcher->culprit = rank;
     launcher->culprit_advance = yk__control_job_advance(launcher->job, rank);
     start_clock(launcher, silent ? GRACE_SILENT_MS : GRACE_MS); /* before a line that may find no reader */
@@ -339,17 +341,21 @@ static void progress_look(yk__launcher *launcher)
     }
 }
 
-/* A signal asks ranks to end, and no rank waits for one that sleeps in its own code, or takes no notice. */
+/* A signal asks ranks to end, and no rank waits for one that sleeps in its own code, or takes no notice. SIGUSR1 is left out:
+ * it may ask another library's program, which shows no progress, for something else. */
 static void watch_interrupted(yk__launcher *launcher)
 {
     char text[YK_ERROR_TEXT];
     uint32_t which = UINT32_MAX;
+    if (!launcher->interrupted || launcher->interrupted == SIGUSR1 || launcher->ending || !launcher->stuck_ms)
+        return;
     for (uint32_t r = launcher->n_ranks; r-- > 0;)
-        if (launcher->rank[r].pid && launcher->rank[r].still_ms < launcher->stuck_ms + STILL_MORE_MS)
-            return;
-        else if (launcher->rank[r].pid)
+        if (launcher->rank[r].pid) {
+            if (launcher->rank[r].still_ms < launcher->stuck_ms + STILL_MORE_MS)
+                return;
             which = r;
-    if (!launcher->interrupted || launcher->ending || !launcher->stuck_ms || which == UINT32_MAX)
+        }
+    if (which == UINT32_MAX)
         return;
     snprintf(text, sizeof text, "interrupted by signal %d (%s), and %s has made no progress since, for %.1f s (YOKE_STUCK_MS)",
              launcher->interrupted, strsignal(launcher->interrupted), launcher->rank[which].name,
