@@ -464,16 +464,22 @@ static void bench_reductions(int dtype)
 
 static void bench_adam(void)
 {
-    kit *k = kit_new();
-    int64_t n = 30000000;
-    uint32_t v[4], hyper = KIT(k, YK_F32, 16);
-    memset(k->data[hyper], 0, 64);
-    for (int i = 0; i < 4; i++) {
-        v[i] = KIT(k, YK_F32, n);
-        memset(k->data[v[i]], 0, (size_t)n * 4);
+    static const int64_t sizes[] = {30000000, 124000000};
+    for (int i = 0; i < 2; i++) {
+        char name[80];
+        snprintf(name, sizeof name, "adamw %dM", (int)(sizes[i] / 1000000));
+        if (!name_wanted(name))
+            continue;
+        kit *k = kit_new();
+        uint32_t v[4], hyper = KIT(k, YK_F32, 16);
+        memset(k->data[hyper], 0, 64);
+        for (int j = 0; j < 4; j++) {
+            v[j] = KIT(k, YK_F32, sizes[i]);
+            memset(k->data[v[j]], 0, (size_t)sizes[i] * 4);
+        }
+        kit_node(k, YK_OP_ADAM_STEP, KIT_IDS(v[0], v[1], v[2], v[3], hyper), KIT_IDS(v[1], v[2], v[3]), (int64_t[]){1}, 1);
+        case_report(k, name, 0, (double)sizes[i] * 28);
     }
-    kit_node(k, YK_OP_ADAM_STEP, KIT_IDS(v[0], v[1], v[2], v[3], hyper), KIT_IDS(v[1], v[2], v[3]), (int64_t[]){1}, 1);
-    case_report(k, "adamw 30M", 0, (double)n * 28);
 }
 
 static void bench_attention(int64_t b, int64_t h, int64_t t, int causal, int dtype)

@@ -14,6 +14,6 @@ bench_tokenizer_LDADD = libyokecore.la $(CORE_LIBS)
 
 noinst_HEADERS += bench/sizes.h
 EXTRA_DIST += bench/README.md bench/cases.py bench/collectives bench/collectives_gloo.py bench/collectives_mpi.c bench/gate.tsv \
-	bench/devices bench/hashes bench/kernels bench/mixed bench/overlap bench/peer_kernels.py bench/peer_models.py bench/peer_step.py \
-	bench/peer_tokenize.py bench/plan bench/report bench/results.py \
-	bench/save bench/shard bench/startup bench/steps bench/tokenize bench/notes bench/results
+	bench/devices bench/hashes bench/jobs.py bench/kernels bench/mixed bench/overlap bench/peer_kernels.py bench/peer_models.py \
+	bench/peer_step.py bench/peer_tokenize.py bench/plan bench/report bench/results.py \
+	bench/save bench/shard bench/shard_peers.py bench/startup bench/steps bench/tokenize bench/notes bench/results

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's side of bench/kernels: reads {name: [kernel, format, sizes ..]} from standard input, prints {name: least milliseconds}."""
+"""PyTorch's side of bench/kernels and bench/shard, and DeepSpeed's optimizer: reads {name: [kernel, format, sizes ..]} from standard input,
+prints {name: least milliseconds}."""
 import json
 import sys
 import time
@@ -28,6 +29,23 @@ def convolution(which, kind, c, h, o, k, step):
     return lambda: torch.ops.aten.convolution_backward(y, x, w, None, [step] * 2, [k // 2] * 2, [1, 1], False, [0, 0], 1, mask)
 
 
+def adamw(which, count):
+    """An optimizer's step of one parameter with so many elements, in pages of its own: zeros would share one."""
+    x = torch.nn.Parameter(torch.full((count,), 1e-3))
+    x.grad = torch.full((count,), 1e-3)
+    if which == "adamw":
+        return torch.optim.AdamW([x], 1e-4, weight_decay=0.01, fused=True).step
+    from deepspeed.ops.adam import DeepSpeedCPUAdam
+    return DeepSpeedCPUAdam([x], 1e-4, weight_decay=0.01, adamw_mode=True).step
+
+
+def kernel_of(kernel, kind, sizes):
+    if "adamw" in kernel:
+        return adamw(kernel, *sizes)
+    kind = torch.float32 if kind == "f32" else torch.bfloat16
+    return product(kind, *sizes) if kernel == "dot" else convolution(kernel, kind, *sizes)
+
+
 def least(run):
     run()
     best, end = 1e30, time.perf_counter() + 0.2
@@ -45,8 +63,7 @@ def main():
     got = {}
     with torch.no_grad():
         for name, (kernel, kind, *sizes) in json.load(sys.stdin).items():
-            kind = torch.float32 if kind == "f32" else torch.bfloat16
-            got[name] = least(product(kind, *sizes) if kernel == "dot" else convolution(kernel, kind, *sizes))
+            got[name] = least(kernel_of(kernel, kind, sizes))
     print(json.dumps(got))
 
 

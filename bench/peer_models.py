@@ -12,26 +12,34 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 
+class Gpt2Block(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.ln1, self.attn, self.proj = nn.LayerNorm(width), nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.ln2, self.fc, self.out = nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        b, t, _ = x.shape
+        q, k, v = self.attn(self.ln1(x)).split(x.shape[-1], -1)
+        q, k, v = (z.view(b, t, self.heads, -1).transpose(1, 2) for z in (q, k, v))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.proj(y.transpose(1, 2).reshape(b, t, -1))
+        return x + self.out(F.gelu(self.fc(self.ln2(x)), approximate="tanh"))
+
+
 class Gpt2(nn.Module):
     def __init__(self, c):
         super().__init__()
         vocab, width, layers = c.get("vocab_size", 50257), c.get("n_embd", 768), c.get("n_layer", 12)
-        self.heads = c.get("n_head", 12)
         self.wte, self.wpe = nn.Embedding(vocab, width), nn.Embedding(c.get("n_positions", 1024), width)
-        self.blocks = nn.ModuleList(nn.ModuleDict({
-            "ln1": nn.LayerNorm(width), "attn": nn.Linear(width, 3 * width), "proj": nn.Linear(width, width),
-            "ln2": nn.LayerNorm(width), "fc": nn.Linear(width, 4 * width), "out": nn.Linear(4 * width, width)}) for _ in range(layers))
+        self.blocks = nn.ModuleList(Gpt2Block(width, c.get("n_head", 12)) for _ in range(layers))
         self.ln = nn.LayerNorm(width)
 
     def forward(self, ids):
-        b, t = ids.shape
-        x = self.wte(ids) + self.wpe(torch.arange(t, device=ids.device))
-        for m in self.blocks:
-            q, k, v = m["attn"](m["ln1"](x)).split(x.shape[-1], -1)
-            q, k, v = (z.view(b, t, self.heads, -1).transpose(1, 2) for z in (q, k, v))
-            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-            x = x + m["proj"](y.transpose(1, 2).reshape(b, t, -1))
-            x = x + m["out"](F.gelu(m["fc"](m["ln2"](x)), approximate="tanh"))
+        x = self.wte(ids) + self.wpe(torch.arange(ids.shape[1], device=ids.device))
+        for block in self.blocks:
+            x = block(x)
         return self.ln(x) @ self.wte.weight.T
 
 

@@ -29,6 +29,8 @@ def arguments():
     p.add_argument("--tuned", action="store_true", help='matmul precision "medium"; the runner sets malloc\'s tunables')
     p.add_argument("--accelerate", action="store_true", help="a DataLoader over 64 batches, all through Accelerator")
     p.add_argument("--ddp", action="store_true", help="DistributedDataParallel over gloo, as torchrun's variables say; rows are split")
+    p.add_argument("--fsdp", action="store_true", help="FSDP2 instead: fully_shard of each block and of the rest")
+    p.add_argument("--clip", type=float, default=0, help="limit of the gradient's norm; 0: none")
     p.add_argument("--device", default="cpu", help="cuda, xpu .., or auto: what PyTorch has, else the CPU")
     p.add_argument("--init", help="safetensors file to start from; every step's loss is printed, no warm-up")
     a = p.parse_args()
@@ -46,11 +48,17 @@ def optimizer(a, net):
 
 
 def distributed(a, net):
-    """The model in DistributedDataParallel; its ranks have even parts of the batch."""
+    """The model in DistributedDataParallel, or sharded by FSDP2; its ranks have even parts of the batch."""
     import torch.distributed as dist
+    from torch.distributed.fsdp import fully_shard
     dist.init_process_group("gloo")
     a.global_batch //= dist.get_world_size()
-    return torch.nn.parallel.DistributedDataParallel(net)
+    if not a.fsdp:
+        return torch.nn.parallel.DistributedDataParallel(net)
+    mesh = dist.device_mesh.init_device_mesh("cpu", (dist.get_world_size(),))
+    for block in net.blocks:
+        fully_shard(block, mesh=mesh)
+    return fully_shard(net, mesh=mesh)
 
 
 def batches(inputs, labels):
@@ -83,7 +91,7 @@ def main():
     net = peer_models.build(a.model, a.config)
     if a.init:
         peer_models.load(net, a.init)
-    if a.ddp:
+    if a.ddp or a.fsdp:
         net = distributed(a, net)
     inputs, labels = peer_models.data(a.model, a.config, a.global_batch, a.config.get("seq_len", 1))
     net, inputs, labels = net.to(a.device), [x.to(a.device) for x in inputs], labels.to(a.device)
@@ -102,12 +110,16 @@ def main():
         with torch.autocast(a.device, torch.bfloat16, enabled=a.precision == "bf16"):
             loss = F.cross_entropy(run(*x).float().view(y.numel(), -1), y)
         backward(loss)
+        if a.clip:
+            torch.nn.utils.clip_grad_norm_(net.parameters(), a.clip)
         opt.step()
         opt.zero_grad(set_to_none=True)
         losses.append(loss.item())
         times.append(1e3 * (time.perf_counter() - at))
     wall, end = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF)
     times = times[warm:]
+    if a.ddp or a.fsdp:
+        torch.distributed.destroy_process_group()
     print(json.dumps({"min_ms": min(times), "median_ms": statistics.median(times), "loss": losses[-1],
                       "user_ms": 1e3 * (end.ru_utime - used.ru_utime) / a.iterations,
                       "sys_ms": 1e3 * (end.ru_stime - used.ru_stime) / a.iterations, "wall_ms": 1e3 * wall / a.iterations,

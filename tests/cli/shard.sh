@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # docs/sharding.md does as it says: its commands, DeepSpeed files of stages 2 and 3, a checkpoint from stage to stage, needs of whole
-# gradients; and bench/shard runs.
+# gradients; bench/shard runs, and yoke bench step as it needs.
 . "$YOKE_SOURCE/tests/cli/lib.sh"
 need_data fashion-mnist
 small_images "$out/images"
@@ -69,4 +69,25 @@ P
     refused 'shard whole: expected state, gradients or params' "$yoke" bench step --shard whole
 }
 plainly "bench/shard" bench
+peers_absent() { # rows beside peers are left out by name
+    "$YOKE_SOURCE/bench/shard" --build "$YOKE_BUILD" --quick --json --only B4 >"$out/table" 2>"$out/err" || return 1
+    [ ! -s "$out/table" ] && grep -qx 'B4: left out, there is no --peer' "$out/err"
+}
+ok "bench/shard without peers" peers_absent
+
+timed() { # timed NORM: a step of two ranks, with losses
+    "$yoke" bench step --model mlp --model-config hidden=64 --global-batch 8 --devices "cpu:0! cpu:0!" --iterations 3 --max-grad-norm "$1" \
+        --save-init "$out/init" --json
+}
+clips() { # a gradient of almost no length changes nothing; processor time is that of all ranks
+    { timed 0 && timed 1e-6; } >"$out/steps" || return 1
+    refused 'max-grad-norm' timed -1 && python3 - "$out/steps" <<'P'
+import json, sys
+whole, clipped = map(json.loads, open(sys.argv[1]))
+moved = [abs(r["losses"][-1] - r["losses"][0]) for r in (whole, clipped)]
+assert moved[0] > 1e-3 and moved[1] < 1e-5, (whole, clipped)
+assert all(r["cpu_ms"] > r["user_ms"] + r["sys_ms"] for r in (whole, clipped)), (whole, clipped)
+P
+}
+ok "yoke bench step clips, and counts processor time of all ranks" clips
 plan

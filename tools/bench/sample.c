@@ -253,6 +253,7 @@ bool sample_open(sample *s, const yk__cli *cli, bool as_train, const yk_config *
     yk_config c = *config;
     *s = (sample){.cli = cli, .as_train = as_train};
     s->batch = yk__cli_int(cli, "global-batch", 1, 1 << 20, &bad);
+    s->clip = yk__cli_real(cli, "max-grad-norm", 0, 1e30, &bad);
     if (!(s->as_train ? train_config(cli, &c) : read_timed(s, &c)) || bad)
         return false;
     c.quiet = true;
@@ -265,7 +266,6 @@ bool sample_open(sample *s, const yk__cli *cli, bool as_train, const yk_config *
         return false;
     if (!s->batch)
         s->batch = (int64_t)yk_world_size(s->job) * yk__cli_int(cli, "per-device-train-batch-size", 1, 1 << 20, &bad);
-    s->clip = s->as_train ? yk__cli_real(cli, "max-grad-norm", 0, 1e30, &bad) : 0;
     s->eval_batch = s->as_train && evaluates_as_train(cli) ? train_eval_batch(cli, s->job, (uint32_t)s->batch) : 0;
     return true;
 }

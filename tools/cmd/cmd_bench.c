@@ -22,6 +22,7 @@ static const yk__cli_option options[] = {
     SAMPLE_OPTIONS,
     {"global-batch", "N", "128", "rows of a step over all ranks", NULL},
     {"optim", "NAME", NULL, "sgd, sgdm (momentum 0.9) or adamw; default: adamw for language models, sgdm for ResNets, sgd", NULL},
+    {"max-grad-norm", "R", "0", "clip the gradient to this norm; 0: no clipping", NULL},
     {"devices", "SPECS", "cpu", "one rank each; ! behind one: never excluded; for mixed: the two to put together", "YOKE_DEVICES"},
     {"shard", "state|gradients|params", "state", "in slices over the ranks, as in yoke train", NULL},
     {"offload", "WHAT", NULL, "state=host: the host updates for devices with memory of their own, as in yoke train", NULL},
@@ -57,6 +58,7 @@ typedef struct bench {
     double late_ms;   /* ms of a step, mean over the last third: a job that changes while it runs counts as it is at the end */
     uint32_t settled; /* steps until the ranks' shares settled */
     double wall_ms, user_ms, sys_ms; /* totals over all timed steps; CPU time of the whole process */
+    double cpu_ms;                   /* user and system time of all ranks */
 } bench;
 
 static bool open_job(bench *b, const yk__cli *cli, uint32_t accumulate)
@@ -115,8 +117,8 @@ static void print_step(bench *b, double loss)
                least, median, 1e3 * (double)b->sample.batch / median,
                b->sample.width > 1 ? 1e3 * (double)(b->sample.batch * b->sample.width) / median : 0,
                (unsigned long long)yk_peak_bytes(b->sample.job), peak_rss(), flops / median / 1e6, b->first_ms, loss);
-        printf(", \"wall_ms\": %.6g, \"user_ms\": %.6g, \"sys_ms\": %.6g", b->wall_ms / (double)b->n_step, b->user_ms / (double)b->n_step,
-               b->sys_ms / (double)b->n_step);
+        printf(", \"wall_ms\": %.6g, \"user_ms\": %.6g, \"sys_ms\": %.6g, \"cpu_ms\": %.6g", b->wall_ms / (double)b->n_step,
+               b->user_ms / (double)b->n_step, b->sys_ms / (double)b->n_step, b->cpu_ms / (double)b->n_step);
         printf(", \"settled_steps\": %u, \"settled_ms\": %.6g, \"late_samples_per_s\": %.6g", b->settled, b->settled_ms,
                1e3 * (double)b->sample.batch / b->late_ms);
         print_losses(b);
@@ -203,6 +205,8 @@ static void timed_steps(bench *b)
         b->step_ms[i] = b->wall_ms / (double)b->n_step;
     b->user_ms = ms_of(to.ru_utime) - ms_of(from.ru_utime);
     b->sys_ms = ms_of(to.ru_stime) - ms_of(from.ru_stime);
+    b->cpu_ms = b->user_ms + b->sys_ms;
+    yk_all_reduce_sum(b->sample.job, &b->cpu_ms, 1);
 }
 
 static int run_step(const yk__cli *cli)
@@ -258,7 +262,7 @@ static int run_overhead(const yk__cli *cli)
 static bool refuse_idle(const yk__cli *cli, const char *what)
 {
     static const char *const rows[][2] = {
-        {"step", "rounds"}, {"step-overhead", "rounds save-init"}, {"mixed", "threads data save-init shard offload"}};
+        {"step", "rounds"}, {"step-overhead", "rounds save-init"}, {"mixed", "threads data save-init shard offload max-grad-norm"}};
     bool bad = false;
     char why[32], list[64];
     snprintf(why, sizeof why, "with bench %s", what);
