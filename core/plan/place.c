@@ -238,14 +238,27 @@ static void place_state(placing *state, uint32_t i)
     copy_value(state, x, v, (yk_dtype)state->remap.src->value[v].dtype, work->assign_slot[i], 0);
 }
 
+/* True if the node reads no shifted or broadcast part of the state: its output would overwrite elements that it has yet to read. */
+static bool reads_state_whole(const placing *state, const yk_node *n, uint32_t slot)
+{
+    const yk__graph *src = state->remap.src;
+    for (uint32_t i = 0; i < n->n_in; i++) {
+        const yk__vid v = yk__ins(src, n)[i];
+        if (src->value[yk__root(src, v)].slot == slot && !yk__whole(src, v))
+            return false;
+    }
+    return true;
+}
+
 /* True if the node that makes a state's new value may write the state: no later node reads the old value. */
 static bool state_direct(const placing *state, uint32_t i)
 {
     const yk__vid v = state->work->assign[i], r = yk__root(state->remap.src, v);
-    const uint32_t read = state->slot_read[state->work->assign_slot[i]], made = state->uses.producer[r];
+    const uint32_t slot = state->work->assign_slot[i], read = state->slot_read[slot], made = state->uses.producer[r];
+    const yk_node *maker = &state->remap.src->node[made];
     if (!is_movable(state, v, (yk_dtype)state->remap.src->value[v].dtype))
         return false;
-    return read == YK_NONE || read < made || (read == made && is_elementwise(&state->remap.src->node[made]));
+    return read == YK_NONE || read < made || (read == made && is_elementwise(maker) && reads_state_whole(state, maker, slot));
 }
 
 static void do_place(placing *state, const place *a)

@@ -34,7 +34,7 @@ static bool gather_wanted(yk_job *job, uint32_t *n)
     return true;
 }
 
-static void mark_sent(yk_job *job, uint64_t ticket)
+static void mark_sent(yk_job *job, uint64_t ticket, bool assigns)
 {
     yk__step *step = &job->step;
     for (size_t i = 0; i < job->values.n_kept; i++) {
@@ -49,7 +49,7 @@ static void mark_sent(yk_job *job, uint64_t ticket)
                     !yk__group_member(job->team.group, job->team.rank);
     }
     step->loss_sent = step->loss != YK_NONE;
-    step->assign_sent = step->n_assign;
+    step->assign_sent = assigns ? step->n_assign : step->assign_sent;
 }
 
 #define WARM_UP 8 /* runs in which new programs are expected */
@@ -80,7 +80,7 @@ static void compile_noted(yk_job *job)
     job->watch.compiles = st.compiles;
 }
 
-static bool trace_run(yk_job *job, uint32_t n_wanted, bool train)
+static bool trace_run(yk_job *job, uint32_t n_wanted, bool train, bool assigns)
 {
     yk__step *step = &job->step;
     yk_error err = YK_ERROR_INIT;
@@ -102,8 +102,8 @@ static bool trace_run(yk_job *job, uint32_t n_wanted, bool train)
                          .n_result = n_wanted,
                          .result = step->lists.value,
                          .result_host = step->lists.host,
-                         .n_assign = (uint32_t)(step->n_assign - step->assign_sent),
-                         .assign = step->n_assign ? step->assign + step->assign_sent : NULL,
+                         .n_assign = assigns ? (uint32_t)(step->n_assign - step->assign_sent) : 0,
+                         .assign = assigns ? step->assign + step->assign_sent : NULL,
                          .n_recompute = (uint32_t)step->n_recompute,
                          .recompute = step->recompute,
                          .n_full = (uint32_t)step->n_full,
@@ -116,7 +116,7 @@ static bool trace_run(yk_job *job, uint32_t n_wanted, bool train)
     if (train)
         compile_noted(job);
     yk__share_run_noted(job, train);
-    mark_sent(job, ticket);
+    mark_sent(job, ticket, assigns);
     return true;
 }
 
@@ -176,13 +176,14 @@ static bool needs_counts(const yk_job *job)
     return met;
 }
 
-bool yk__step_flush(yk_job *job)
+bool yk__step_flush(yk_job *job, bool ends)
 {
     YK__ACT_HERE(YK__ACT_CALL);
     yk__step *step = &job->step;
     uint32_t wanted;
     bool train = step->loss != YK_NONE && !step->loss_sent;
-    size_t assigned = step->assign_sent;
+    const size_t assigned = step->assign_sent;
+    const bool assigns = (train || ends) && step->n_assign > assigned;
     if (!yk__job_alive(job))
         return false;
     if (step->recomputing) {
@@ -195,15 +196,15 @@ bool yk__step_flush(yk_job *job)
     }
     if (!gather_wanted(job, &wanted))
         return false;
-    if (!train && !wanted && step->n_assign == step->assign_sent)
+    if (!train && !wanted && !assigns)
         return true;
     if (job->training && job->emergency.keep && !job->emergency.keep(job))
         return false;
     if (needs_counts(job) && !yk__count_ranks(job))
         return false;
-    if (!yk__params_ready(job) || !trace_run(job, wanted, train))
+    if (!yk__params_ready(job) || !trace_run(job, wanted, train, assigns))
         return false;
-    bool without = job->team.world > 1 && step->any_empty && assigned < step->n_assign;
+    bool without = job->team.world > 1 && step->any_empty && assigns;
     return !without || broadcast_states(job, assigned);
 }
 

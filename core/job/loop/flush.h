@@ -5,7 +5,9 @@
 
 #include "core/job/job.h"
 
-bool yk__step_flush(yk_job *job); /* runs the traced part of the step */
+/* Runs the traced part of the step. States take their new values if it trains or `ends` the step: values that are traced after a read of
+ * the step still read the old ones. */
+bool yk__step_flush(yk_job *job, bool ends);
 void yk__step_end(yk_job *job);   /* frees the trace and its handles */
 
 #endif

@@ -56,7 +56,7 @@ bool yk__kept_fetch(yk_job *job, yk__kept *k)
 {
     yk_error err = YK_ERROR_INIT;
     size_t at = (size_t)(k - job->values.kept);
-    if (!k->sent && !yk__step_flush(job))
+    if (!k->sent && !yk__step_flush(job, false))
         return false;
     k = &job->values.kept[at];
     if (!k->ready && yk__engine_wait(job->engine, k->ticket, &err)) {

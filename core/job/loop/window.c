@@ -181,7 +181,7 @@ void yk_step(yk_opt *opt)
     const bool last = yk_sync_gradients(job);
     opt->stepped = false;
     job->has_stepped = true;
-    if (!yk__step_flush(job) || !add_part(opt))
+    if (!yk__step_flush(job, true) || !add_part(opt))
         return;
     job->micro_step++;
     if (last)
@@ -224,7 +224,7 @@ void yk_end(yk_job *job)
     if (!job || !yk__step_open(&job->step))
         return;
     if (yk__job_alive(job) && holds_pending(job))
-        yk__step_flush(job);
+        yk__step_flush(job, true);
     yk__log_flush(job, false);
     yk__step_end(job);
 }
