@@ -41,7 +41,13 @@ static uint32_t block_of(const recomputing *state, const yk_node *n)
     return 0;
 }
 
-/* Finds roots that only their block and backward read. */
+static bool is_repeated(const recomputing *state, uint32_t node, yk__vid root)
+{
+    return state->block[node] && state->block[node] == state->of[root] && !yk__op_over_ranks(state->remap.src->node[node].op);
+}
+
+/* Finds roots that one block alone writes, and that only this block and backward read. A padded value has several writers: a fill, then
+ * copies. */
 static void find_inner(recomputing *state)
 {
     const yk__graph *src = state->remap.src;
@@ -50,16 +56,22 @@ static void find_inner(recomputing *state)
         state->block[k] = block_of(state, n);
         for (uint32_t i = 0; i < n->n_out; i++) {
             const yk__vid r = yk__root(src, yk__outs(src, n)[i]);
-            if (state->block[k] && !yk__op_over_ranks(n->op) && !state->uses.kept[r] && src->value[r].slot == YK_NONE)
+            if (!state->uses.kept[r] && src->value[r].slot == YK_NONE)
                 state->of[r] = state->block[k];
         }
     }
-    for (uint32_t k = 0; k < src->n_node; k++)
-        for (uint32_t i = 0; i < src->node[k].n_in; i++) {
-            const yk__vid r = yk__root(src, yk__ins(src, &src->node[k])[i]);
-            if (yk__is_forward(&state->remap, &src->node[k]) && state->block[k] != state->of[r])
+    for (uint32_t k = 0; k < src->n_node; k++) {
+        const yk_node *n = &src->node[k];
+        for (uint32_t i = 0; i < n->n_out; i++) {
+            const yk__vid r = yk__root(src, yk__outs(src, n)[i]);
+            state->of[r] = is_repeated(state, k, r) ? state->of[r] : 0;
+        }
+        for (uint32_t i = 0; i < n->n_in; i++) {
+            const yk__vid r = yk__root(src, yk__ins(src, n)[i]);
+            if (yk__is_forward(&state->remap, n) && state->block[k] != state->of[r])
                 state->of[r] = 0;
         }
+    }
 }
 
 /* ---- Chains of cheap nodes ---- */

@@ -25,11 +25,27 @@ static yk__vid flat_relu(yk__graph *g, yk__vid x)
     return yk__reshape(g, yk__un(g, YK_OP_RELU, yk__reshape(g, x, 1, &flat)), 2, square);
 }
 
+/* Rows of a, from a random one on, with a constant around them; with a step, each other row of the result. */
+static yk__vid rows_padded(yk__graph *g, yk__vid a, uint32_t *seed)
+{
+    const int64_t square[2] = {SIDE, SIDE}, rows = 1 + number_draw(seed, SIDE / 2), step[2] = {1 + number_draw(seed, 2), 1};
+    const int64_t begin[2] = {number_draw(seed, (uint32_t)(SIDE - (rows - 1) * step[0])), 0};
+    return yk__pad(g, yk__slice(g, a, 0, 0, rows, 1), 2, square, begin, step, 0.5 * number_draw(seed, 3));
+}
+
+/* Rows or columns of a, then of b. */
+static yk__vid rows_joined(yk__graph *g, yk__vid a, yk__vid b, uint32_t *seed)
+{
+    const uint32_t axis = number_draw(seed, 2), at = 1 + number_draw(seed, SIDE - 1);
+    const yk__vid part[2] = {yk__slice(g, a, axis, 0, at, 1), yk__slice(g, b, axis, at, SIDE, 1)};
+    return yk__concat(g, 2, part, axis);
+}
+
 /* a and b, or one of them, under a random operation. Products are scaled, so that numbers stay near 1. */
 static yk__vid random_value(net *n, yk__vid a, yk__vid b, uint32_t *seed)
 {
     yk__graph *g = &n->g;
-    switch (number_draw(seed, 10)) {
+    switch (number_draw(seed, 12)) {
     case 0:
         return yk__un(g, YK_OP_RELU, a);
     case 1:
@@ -47,6 +63,10 @@ static yk__vid random_value(net *n, yk__vid a, yk__vid b, uint32_t *seed)
     case 7:
     case 8:
         return yk__scale(g, yk__dot(g, a, b, number_draw(seed, 2), number_draw(seed, 2)), 0.5);
+    case 9:
+        return rows_padded(g, a, seed);
+    case 10:
+        return rows_joined(g, a, b, seed);
     default:
         return yk__bin(g, YK_OP_ADD, a, b);
     }
