@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of classes, to and from config.json's id2label and label2id (Hugging Face). core/job/session/settings.c reads and writes a model's
- * file with it, and core/read takes a data set's names from there. The caller's thread; yk__labels_free frees the names.
+ * Names of classes, to and from config.json's id2label and label2id (Hugging Face). settings.c reads and writes a model's file with it;
+ * core/read/rows.c numbers a data set's labels by the names of a model's file. The caller's thread; yk__labels_free frees the names.
  */
 #include "core/io/labels.h"
 
@@ -62,22 +62,28 @@ yk_status yk__labels_copy(char *const *name, int count, yk__labels *out, yk_erro
     return s;
 }
 
-/* The number that label2id gives a name, which some files have as text: "0"; -1 if the value is no whole number. */
+/* The number that label2id gives a name, which some files have as text: "0"; -1 if the value is no whole number from 0 on. */
 static json_int_t number_of(const json_t *v)
 {
     const char *text = json_is_string(v) ? json_string_value(v) : "";
     const size_t n = strlen(text);
     if (n && n < 10 && strspn(text, "0123456789") == n)
         return atol(text);
-    return json_is_integer(v) ? json_integer_value(v) : -1;
+    return json_is_integer(v) && json_integer_value(v) >= 0 ? json_integer_value(v) : -1;
 }
 
 /* label2id numbers a data set's names in transformers' scripts, and id2label names the results: the two must not contradict each other. */
 static yk_status numbers_check(const json_t *numbers, const char *path, const yk__labels *labels, yk_error *err)
 {
-    for (int i = 0; i < labels->count && json_is_object(numbers); i++) {
-        const json_int_t k = number_of(json_object_get(numbers, labels->name[i]));
-        if (k >= labels->count || (k >= 0 && strcmp(labels->name[k], labels->name[i]) != 0))
+    if (numbers && !json_is_object(numbers) && !json_is_null(numbers))
+        return yk__fail(err, YK_E_FORMAT, "%s: label2id: expected an object, found %s", path, yk__json_type(numbers));
+    for (int i = 0; i < labels->count; i++) {
+        const json_t *v = json_object_get(numbers, labels->name[i]);
+        const json_int_t k = number_of(v);
+        if (v && k < 0)
+            return yk__fail(err, YK_E_FORMAT, "%s: label2id: \"%.60s\": expected a whole number from 0 on, found %s", path,
+                            labels->name[i], json_is_integer(v) ? "a negative one" : yk__json_type(v));
+        if (v && (k >= labels->count || strcmp(labels->name[k], labels->name[i]) != 0))
             return yk__fail(err, YK_E_FORMAT, "%s: id2label names class %d \"%.60s\", and label2id gives that name another number: make "
                             "them agree", path, i, labels->name[i]);
     }

@@ -28,7 +28,8 @@ UNIT_TESTS += tests/dist/agree.test tests/dist/coll.test tests/dist/collect.test
 	tests/dist/first_values.test \
 	tests/dist/function.test tests/dist/homes.test tests/dist/hosts.test tests/dist/island.test tests/dist/job_loop.test \
 	tests/dist/job_losses.test tests/dist/job_ranks.test tests/dist/killed_save.test tests/dist/local_sgd.test \
-	tests/dist/message.test tests/dist/host_updates.test tests/dist/precision.test tests/dist/program.test tests/dist/pulled.test \
+	tests/dist/message.test tests/dist/host_updates.test tests/dist/operands.test tests/dist/precision.test tests/dist/program.test \
+	tests/dist/pulled.test \
 	tests/dist/roles.test tests/dist/shm.test \
 	tests/dist/sliced.test tests/dist/topology.test tests/dist/train.test tests/dist/uneven.test tests/dist/written.test
 TSAN_TESTS += tests/dist/coll.test tests/dist/collect.test tests/dist/emergency.test tests/dist/hosts.test tests/dist/island.test \

@@ -14,7 +14,7 @@ UNIT_TESTS += tests/unit/balance/balance.test tests/unit/balance/machines.test t
 	tests/unit/device/layers.test tests/unit/device/select.test tests/unit/device/topology.test tests/unit/device/transport.test \
 	tests/unit/device/wait.test tests/unit/grad/rules.test tests/unit/graph/body.test tests/unit/graph/build.test \
 	tests/unit/graph/eval.test tests/unit/graph/golden.test tests/unit/graph/serial.test tests/unit/graph/vectors.test \
-	tests/unit/io/cut.test tests/unit/io/gzip.test tests/unit/io/json.test tests/unit/io/safetensors.test \
+	tests/unit/io/cut.test tests/unit/io/gzip.test tests/unit/io/json.test tests/unit/io/labels.test tests/unit/io/safetensors.test \
 	tests/unit/io/tier.test tests/unit/io/tier_hung.test tests/unit/io/tree.test tests/unit/job/api.test \
 	tests/unit/job/calls.test \
 	tests/unit/job/callsite.test tests/unit/job/deep.test tests/unit/job/forks.test tests/unit/job/guest.test \

@@ -374,24 +374,35 @@ yk_t yk_log_softmax(yk_t x)
     return apply_softmax("yk_log_softmax", x, true);
 }
 
-/* The mask of keys and the bias lie like q, k and v along the batch, or are equal on all ranks. */
-static void join_attention(yk_job *job, yk__vid v, yk__sharding *to)
+/* The mask of keys [B, Tk] and the bias lie like q, k and v along the batch or the heads. Along that axis a bias that is equal on all ranks
+ * broadcasts. `missing`: leading axes of [B, H, Tq, Tk] that v does not have. */
+static void join_attention(yk_job *job, yk__vid v, bool is_mask, yk__sharding *to)
 {
     const yk__sharding s = yk__sharding_of(job, v);
-    const uint32_t dims = job->step.trace.value[v].dims;
+    const yk_value *x = &job->step.trace.value[v];
+    const uint32_t missing = is_mask || x->dims > 4 ? 0 : 4u - x->dims;
+    const bool is_along = to->kind == YK__SHARDED && to->axis >= missing && !(is_mask && to->axis);
     if (s.kind == YK__LOCAL || s.kind == YK__PARTIAL)
         *to = s.kind == YK__LOCAL ? s : yk__shard_local(job, v, "it is a term of a sum over the ranks");
-    else if (s.kind == YK__SHARDED && !(s.axis == 0 && (dims == 2 || dims == 4) && to->kind == YK__SHARDED && to->axis == 0))
-        *to = to->kind == YK__LOCAL ? *to : yk__shard_local(job, v, "its rows are not those of the queries");
+    else if (to->kind != YK__LOCAL && s.kind == YK__SHARDED && !(is_along && s.axis + missing == to->axis) && !s.guessed)
+        *to = yk__shard_local(job, v, "its rows are not those of the queries");
+    else if (is_along && !(s.kind == YK__SHARDED && s.axis + missing == to->axis) && (is_mask || x->dim[to->axis - missing] != 1))
+        *to = yk__shard_local(job, v, "it is the same on all ranks, and has as many entries as this rank has rows");
     to->exchanged = to->exchanged || s.exchanged;
 }
 
-/* The rows of q, k and v must lie along the batch or the heads, as queries of one rank cannot meet the keys of another. */
+/* The rows of q, k and v must lie along the batch or the heads, as queries of one rank cannot meet the keys of another. Keys of a single
+ * head serve the queries of all heads. */
 static yk__sharding shard_attention(yk_job *job, const yk__vid *qkv)
 {
     const yk__sharding s = yk__shard_map(job, 3, qkv);
-    if (s.kind == YK__SHARDED && s.axis > 1)
+    if (s.kind != YK__SHARDED)
+        return s;
+    if (s.axis > 1)
         return yk__shard_local(job, qkv[0], "each query meets the keys of all ranks");
+    for (uint32_t i = 0; i < (s.axis ? 1u : 3u); i++)
+        if (yk__sharding_of(job, qkv[i]).kind != YK__SHARDED)
+            return yk__shard_local(job, qkv[i], "it is the same on all ranks, and has as many entries as this rank has rows");
     return s;
 }
 
@@ -407,7 +418,7 @@ static int64_t attention_rest(yk_job *job, const yk_attention_config *c, const y
         if (keep == YK_NONE)
             return -1;
         in[(*n)++] = yk__dense(g, yk__cast(g, keep, YK_F32));
-        join_attention(job, keep, to);
+        join_attention(job, keep, true, to);
         flags |= YK_ATT_KEEP;
     }
     if (!yk__is_none(c->bias)) {
@@ -415,7 +426,7 @@ static int64_t attention_rest(yk_job *job, const yk_attention_config *c, const y
         yk__vid bias = yk__operand(job, "yk_attention", c->bias);
         if (bias == YK_NONE)
             return -1;
-        join_attention(job, bias, to);
+        join_attention(job, bias, false, to);
         in[(*n)++] = yk__expand(g, yk__cast(g, bias, YK_F32), 4, full);
         flags |= YK_ATT_BIAS;
     }

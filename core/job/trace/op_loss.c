@@ -106,8 +106,8 @@ yk_t (yk_cross_entropy_with)(yk_t logits, yk_t labels, const yk_cross_entropy_co
     yk_job *job = yk__op_enter(name, 3, all);
     if (!job)
         return YK__POISON;
-    yk__vid z = yk__as_float(job, yk__operand(job, name, logits)), y = yk__step_value(job, name, labels), out[2] = {YK_NONE};
-    yk__vid w = yk__is_none(c->weight) ? YK_NONE : yk__step_value(job, name, c->weight);
+    yk__vid z = yk__as_float(job, yk__operand(job, name, logits)), y = yk__operand(job, name, labels), out[2] = {YK_NONE};
+    yk__vid w = yk__is_none(c->weight) ? YK_NONE : yk__operand(job, name, c->weight);
     if (z == YK_NONE || y == YK_NONE || !yk_ok(job))
         return YK__POISON;
     const yk_value u = job->step.trace.value[z];
@@ -128,7 +128,7 @@ yk_t (yk_cross_entropy_with)(yk_t logits, yk_t labels, const yk_cross_entropy_co
     if (!labels_fit(job, y, flat[1], ignore, &count) || (c->reduction == YK_MEAN && !count_labels(job, y, w, ignore, &count)))
         return YK__POISON;
     const yk_value labels_of = job->step.trace.value[y];
-    const yk__sharding items = yk__shard_labels(job, z, y);
+    const yk__sharding items = yk__shard_labels(job, z, y, w);
     y = yk__dense(&job->step.trace, yk__reshape_to(&job->step.trace, yk__cast(&job->step.trace, y, YK_I32), 1, &rows));
     const yk__vid in[3] = {yk__reshape_to(&job->step.trace, z, 2, flat), y, w};
     if (in[0] == YK_NONE || y == YK_NONE)
@@ -202,10 +202,13 @@ yk_t (yk_bce_with_logits)(yk_t logits, yk_t target, const yk_loss_config *c, siz
     yk__vid q = yk__is_none(c->pos_weight) ? YK_NONE : yk__as_float(job, yk__operand(job, name, c->pos_weight));
     if (!yk_ok(job))
         return YK__POISON;
-    double n = (double)yk__value_count(&job->step.trace.value[x]);
     const yk__vid in[4] = {x, y, w, q};
-    const yk__sharding items = yk__shard_map(job, 4, in);
-    return reduce_items(job, bce_items(job, yk__cast(&job->step.trace, x, YK_F32), y, w, q), items, n, c->reduction);
+    yk__sharding items = yk__shard_same(job, 2, in);
+    if (items.kind != YK__LOCAL)
+        items = yk__shard_map(job, 4, in);
+    const yk__vid each = bce_items(job, yk__cast(&job->step.trace, x, YK_F32), y, w, q); /* weights may broadcast it */
+    const double n = each == YK_NONE ? 0.0 : (double)yk__value_count(&job->step.trace.value[each]);
+    return reduce_items(job, each, items, n, c->reduction);
 }
 
 yk_t (yk_mse_loss)(yk_t x, yk_t target, const yk_loss_config *c, size_t size)
@@ -222,7 +225,7 @@ yk_t (yk_mse_loss)(yk_t x, yk_t target, const yk_loss_config *c, size_t size)
     }
     double n = (double)yk__value_count(&job->step.trace.value[a]);
     const yk__vid in[2] = {a, b};
-    const yk__sharding items = yk__shard_map(job, 2, in);
+    const yk__sharding items = yk__shard_same(job, 2, in);
     yk__vid d = yk__bin(&job->step.trace, YK_OP_SUB, a, b);
     return reduce_items(job, yk__bin(&job->step.trace, YK_OP_MUL, d, d), items, n, c->reduction);
 }

@@ -85,10 +85,11 @@ typedef struct batch_stats {
     yk__vid mean, var, n; /* [C]; var biased */
 } batch_stats;
 
-static batch_stats batch_statistics(yk_job *job, yk__vid x, yk__vid running, int64_t channels)
+/* A value that is equal on all ranks counts once. */
+static batch_stats batch_statistics(yk_job *job, yk__vid x, bool is_alike, yk__vid running, int64_t channels)
 {
     yk__graph *g = &job->step.trace;
-    yk__vid s = stats_of(job, YK_OP_ALL_STATS, x, near_mean(job, x, running, channels));
+    yk__vid s = stats_of(job, is_alike ? YK_OP_BN_STATS : YK_OP_ALL_STATS, x, near_mean(job, x, running, channels));
     batch_stats b = {.mean = stats_row(job, s, 0, channels), .n = whole_numbers(g, stats_row(job, s, 2, channels))};
     b.var = yk__bin(g, YK_OP_DIV, stats_row(job, s, 1, channels), b.n);
     return b;
@@ -215,7 +216,8 @@ yk_t yk_batch_norm(yk_t x, yk_t gamma, yk_t beta, yk_batch_norm_state running, f
         return yk__result(job, normalise_channels(job, v, mean, var, gamma, beta, eps), to);
     if (!batch_note(job, &job->step.trace.value[v], channels))
         return YK__POISON;
-    batch_stats b = batch_statistics(job, as_channels(job, v, channels), mean, channels);
+    const bool is_alike = job->team.world > 1 && to.kind == YK__REPLICATED;
+    batch_stats b = batch_statistics(job, as_channels(job, v, channels), is_alike, mean, channels);
     update_running(job, &running, mean, var, &b, momentum != 0.0f ? (double)momentum : 0.1);
     if (!yk_ok(job))
         return YK__POISON;

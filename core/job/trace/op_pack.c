@@ -118,11 +118,18 @@ static void wrong_shape(yk_job *job, const char *name, const yk_value *x, const 
                       (long long)p->width, text);
 }
 
-/* Sharding of rows that are or were packed: they lie along the first axis. */
-static yk__sharding along_rows(yk_job *job, yk__vid v, yk__sharding s)
+/* Sharding of rows that are or were packed: they and `keep` lie along the first axis. */
+static yk__sharding along_rows(yk_job *job, yk__vid v, yk__vid keep, yk__sharding s)
 {
-    const bool fits = s.kind == YK__LOCAL || (s.kind == YK__SHARDED && s.axis == 0);
-    return job->team.world == 1 || fits ? s : yk__shard_local(job, v, "the tokens that count are rows, and lie along another axis");
+    static const char along_another[] = "the tokens that count are rows, and lie along another axis";
+    const yk__sharding k = yk__sharding_of(job, keep);
+    if (job->team.world == 1 || s.kind == YK__LOCAL)
+        return s;
+    if (s.kind != YK__SHARDED || s.axis != 0)
+        return yk__shard_local(job, v, along_another);
+    if (k.kind == YK__LOCAL)
+        return k;
+    return k.kind == YK__SHARDED && k.axis == 0 ? s : yk__shard_local(job, keep, along_another);
 }
 
 int64_t yk_packed_count(yk_t keep)
@@ -147,7 +154,7 @@ yk_t yk_pack_tokens(yk_t x, yk_t keep)
     }
     yk__sharding to = yk__shard_reshape(job, v, u->dims, u->dim);
     to.inner = 0;
-    return yk__result_moved(job, yk__gather(&job->step.trace, rows_of(job, v, 2), p->token), along_rows(job, v, to));
+    return yk__result_moved(job, yk__gather(&job->step.trace, rows_of(job, v, 2), p->token), along_rows(job, v, p->keep, to));
 }
 
 yk_t yk_unpack_tokens(yk_t x, yk_t keep)
@@ -165,7 +172,7 @@ yk_t yk_unpack_tokens(yk_t x, yk_t keep)
     }
     int64_t dim[YK_MAX_DIMS] = {p->rows, p->width};
     memcpy(dim + 2, u.dim + 1, (u.dims - 1) * sizeof *dim);
-    yk__sharding to = along_rows(job, v, yk__sharding_of(job, v));
+    yk__sharding to = along_rows(job, v, p->keep, yk__sharding_of(job, v));
     to.inner = 1;
     to.sum_plus_1 = 0;
     yk__graph *g = &job->step.trace;

@@ -169,6 +169,11 @@ void yk__sharding_sign(yk_job *job, yk__vid leaf)
     sharding_put(job, leaf, s);
 }
 
+void yk__sharding_alike(yk_job *job, yk__vid v)
+{
+    sharding_put(job, v, (yk__sharding){.kind = YK__REPLICATED, .sign = yk__sharding_of(job, v).sign});
+}
+
 yk_t yk_replicated(yk_t x)
 {
     yk_job *job = yk__op_enter("yk_replicated", 1, &x);
@@ -177,7 +182,7 @@ yk_t yk_replicated(yk_t x)
         return YK__POISON;
     const yk__sharding s = yk__sharding_of(job, v);
     if (s.kind == YK__SHARDED && s.guessed)
-        sharding_put(job, v, (yk__sharding){.kind = YK__REPLICATED, .sign = s.sign});
+        yk__sharding_alike(job, v);
     else if (s.kind != YK__REPLICATED)
         yk__job_failf(job, YK_E_ARG, "yk_replicated: expected an input, or a result of yk_expand, got a value that depends on rows");
     return yk_ok(job) ? x : YK__POISON;

@@ -22,6 +22,7 @@ yk__vid yk__rank_term(yk_job *job, yk__vid v); /* a REPLICATED value times this 
 yk__sharding yk__shard_local(yk_job *job, yk__vid v, const char *why);
 /* Placement of results: of an elementwise op (YK_NONE operands are skipped); of an op that mixes only the last axes of each row. */
 yk__sharding yk__shard_map(yk_job *job, uint32_t n, const yk__vid *in);
+yk__sharding yk__shard_same(yk_job *job, uint32_t n, const yk__vid *in); /* elementwise, and a length of 1 does not broadcast */
 yk__sharding yk__shard_rowwise(yk_job *job, yk__vid x, uint32_t mixed, uint32_t n_rest, const yk__vid *rest);
 yk__sharding yk__shard_sum(yk_job *job, yk__vid v, uint32_t axes, bool keep);
 yk__sharding yk__shard_drop(yk_job *job, yk__vid v, uint32_t axes, bool keep); /* removes axes without rows */
@@ -31,11 +32,12 @@ yk__sharding yk__shard_max(yk_job *job, yk__vid v, uint32_t axes, bool keep);
 yk__sharding yk__shard_expand(yk_job *job, yk__vid v, uint32_t dims, const int64_t *dim);
 yk__sharding yk__shard_concat(yk_job *job, uint32_t n, const yk__vid *in, uint32_t axis);
 yk__sharding yk__shard_gather(yk_job *job, yk__vid table, yk__vid index);
-yk__sharding yk__shard_labels(yk_job *job, yk__vid logits, yk__vid labels); /* result: a cross entropy's items */
+yk__sharding yk__shard_labels(yk_job *job, yk__vid logits, yk__vid labels, yk__vid weight); /* result: a cross entropy's items */
 yk__sharding yk__shard_total(yk__sharding items, bool mean);                /* result: the sum or mean of a loss's items */
 bool yk__over_rows(const yk_job *job, yk__vid v, uint32_t axes); /* SHARDED, with its rows in these axes */
 yk__vid yk__row_mean_of(yk_job *job, yk__vid v, uint32_t axes);  /* the reciprocal of the count, a scalar */
 yk__vid yk__share_leaf(yk_job *job);
+void yk__sharding_alike(yk_job *job, yk__vid v); /* turns a guess: equal on all ranks, which compare it if it is an input */
 void yk__sharding_input(yk_job *job, uint32_t number);
 void yk__sharding_sign(yk_job *job, yk__vid leaf); /* a leaf of the current call */
 /* The sharding's numbers in the counts' exchange, YK__SHARD_NUMBERS of them; check: after their sum. */

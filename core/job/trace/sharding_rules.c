@@ -11,6 +11,9 @@
 #include "core/job/data_info.h"
 
 static const char exchange_off[] = "it is no sum over rows, and in evaluation (yk_train off) the ranks exchange nothing";
+static const char same_length[] = "an operand that is the same on all ranks has as many entries as this rank has rows";
+static const char rows_as_parameter[] = "rows stand where it takes a parameter; an input that is the same on all ranks is declared by "
+                                        "yk_replicated";
 static const char packed_rows[] = "yk_pack_tokens ends in rows of zeros, and how many depends on the rank: yk_unpack_tokens first";
 
 static yk__sharding sharding_new(yk__shard_kind kind)
@@ -31,7 +34,8 @@ static yk__sharding sharding_result(yk__sharding s)
     return s;
 }
 
-/* Finds the first operand that is LOCAL, or PARTIAL without a possible sum: the result is LOCAL. */
+/* is_local finds the first LOCAL or PARTIAL operand: the result is LOCAL. In training most operations sum PARTIAL operands before they ask
+ * (yk__operand). */
 static bool is_local(yk_job *job, uint32_t n, const yk__vid *in, yk__sharding *out)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -69,8 +73,8 @@ static bool choose_axis(const yk_job *job, uint32_t n, const yk__vid *in, uint32
 }
 
 /* NULL, or the reason why the operand's rows are not the result's. A guess that does not fit was wrong: on other ranks the shapes would
- * not fit either. */
-static const char *axis_misfit(const yk_job *job, yk__vid v, uint32_t dims, const yk__sharding *out)
+ * not fit either. If the operation broadcasts, a length of 1 fits any number of rows. */
+static const char *axis_misfit(const yk_job *job, yk__vid v, uint32_t dims, const yk__sharding *out, bool broadcasts)
 {
     const yk__sharding s = yk__sharding_of(job, v);
     const uint32_t missing = dims - dims_of(job, v);
@@ -79,12 +83,10 @@ static const char *axis_misfit(const yk_job *job, yk__vid v, uint32_t dims, cons
         return NULL;
     if (s.kind == YK__SHARDED && !s.guessed)
         return "the rows of one operand do not lie along the axis of the other's, so that rows of different ranks meet";
-    if (out->axis < missing || job->step.trace.value[v].dim[out->axis - missing] == 1)
-        return NULL;
-    return "an operand that is the same on all ranks has as many entries as this rank has rows";
+    return out->axis < missing || (broadcasts && job->step.trace.value[v].dim[out->axis - missing] == 1) ? NULL : same_length;
 }
 
-yk__sharding yk__shard_map(yk_job *job, uint32_t n, const yk__vid *in)
+static yk__sharding shard_elements(yk_job *job, uint32_t n, const yk__vid *in, bool broadcasts)
 {
     yk__sharding out = sharding_new(YK__REPLICATED), local;
     uint32_t dims = 0;
@@ -101,11 +103,21 @@ yk__sharding yk__shard_map(yk_job *job, uint32_t n, const yk__vid *in)
         return sharding_result(out);
     out.kind = YK__SHARDED;
     for (uint32_t i = 0; i < n; i++) {
-        const char *why = in[i] == YK_NONE ? NULL : axis_misfit(job, in[i], dims, &out);
+        const char *why = in[i] == YK_NONE ? NULL : axis_misfit(job, in[i], dims, &out, broadcasts);
         if (why)
             return yk__shard_local(job, in[i], why);
     }
     return sharding_result(out);
+}
+
+yk__sharding yk__shard_map(yk_job *job, uint32_t n, const yk__vid *in)
+{
+    return shard_elements(job, n, in, true);
+}
+
+yk__sharding yk__shard_same(yk_job *job, uint32_t n, const yk__vid *in)
+{
+    return shard_elements(job, n, in, false);
 }
 
 /* ---- Row by row ---- */
@@ -122,8 +134,7 @@ yk__sharding yk__shard_rowwise(yk_job *job, yk__vid x, uint32_t mixed, uint32_t 
     for (uint32_t i = 0; i < n_rest; i++) {
         const yk__sharding r = yk__sharding_of(job, rest[i]);
         if (r.kind == YK__SHARDED)
-            return yk__shard_local(job, rest[i], "rows stand where it takes a parameter; an input that is the same on all ranks is "
-                                                 "declared by yk_replicated");
+            return yk__shard_local(job, rest[i], rows_as_parameter);
         take_over(&s, &r);
     }
     return sharding_result(s);
@@ -178,7 +189,7 @@ static int64_t stride_of(uint32_t dims, const int64_t *dim, uint32_t axis)
     return n;
 }
 
-/* With one row the lengths tell less: the same axis, else one of length 1, else the axis that it was merged into. */
+/* axis_of_one finds the axis of a single row: the same axis, else one of length `inner`, else the axis that it was merged into. */
 static uint32_t axis_of_one(const yk__sharding *s, int64_t stride, uint32_t dims, const int64_t *dim)
 {
     if (s->axis < dims && stride_of(dims, dim, s->axis) * s->inner == stride && dim[s->axis] == s->inner)
@@ -247,6 +258,11 @@ yk__sharding yk__shard_expand(yk_job *job, yk__vid v, uint32_t dims, const int64
     yk__sharding s = yk__sharding_of(job, v);
     const yk_value *x = &job->step.trace.value[v];
     s.sum_plus_1 = 0;
+    if (s.kind == YK__SHARDED && dims >= x->dims && dim[s.axis + dims - x->dims] != x->dim[s.axis]) {
+        if (!s.guessed)
+            return yk__shard_local(job, v, "it repeats the only row of this rank");
+        s = sharding_new(YK__REPLICATED); /* a single entry, which the guess took for a row */
+    }
     if (s.kind == YK__SHARDED) {
         s.axis = (uint8_t)(s.axis + dims - x->dims);
     } else if (s.kind == YK__REPLICATED && dims && (x->dims < dims || x->dim[0] == 1) && dim[0] == job->step.local_rows) {
@@ -260,7 +276,7 @@ yk__sharding yk__shard_expand(yk_job *job, yk__vid v, uint32_t dims, const int64
 
 yk__sharding yk__shard_concat(yk_job *job, uint32_t n, const yk__vid *in, uint32_t axis)
 {
-    yk__sharding s = yk__shard_map(job, n, in);
+    yk__sharding s = yk__shard_same(job, n, in);
     if (s.kind != YK__SHARDED || s.axis != axis)
         return s;
     for (uint32_t i = 0; i < n; i++)
@@ -304,7 +320,7 @@ yk__sharding yk__shard_matmul(yk_job *job, yk__vid a, yk__vid b)
     out.axis = (uint8_t)(rows_a ? sa.axis + dims - da : sb.axis + dims - db);
     out.inner = rows_a ? sa.inner : sb.inner;
     for (uint32_t i = 0; i < 2 && out.axis + 2u < dims; i++) {
-        const char *why = axis_misfit(job, in[i], dims, &out);
+        const char *why = axis_misfit(job, in[i], dims, &out, true);
         if (why)
             return yk__shard_local(job, in[i], why);
     }
@@ -334,26 +350,29 @@ yk__sharding yk__shard_gather(yk_job *job, yk__vid table, yk__vid index)
 
 /* ---- Losses ---- */
 
-yk__sharding yk__shard_labels(yk_job *job, yk__vid logits, yk__vid labels)
+yk__sharding yk__shard_labels(yk_job *job, yk__vid logits, yk__vid labels, yk__vid weight)
 {
-    const yk__vid in[2] = {logits, labels};
+    const yk__vid in[3] = {logits, labels, weight};
     const yk_value *y = &job->step.trace.value[labels], *z = &job->step.trace.value[logits];
-    yk__sharding s = yk__sharding_of(job, logits), l = yk__sharding_of(job, labels), local;
+    yk__sharding s = yk__sharding_of(job, logits), l = yk__sharding_of(job, labels), w = yk__sharding_of(job, weight), local;
     if (job->team.world == 1)
         return s;
-    if (is_local(job, 2, in, &local))
+    if (is_local(job, 3, in, &local))
         return local;
+    if (w.kind == YK__SHARDED && w.guessed)
+        yk__sharding_alike(job, weight);
+    else if (w.kind == YK__SHARDED)
+        return yk__shard_local(job, weight, rows_as_parameter);
     if (s.kind == YK__SHARDED && s.axis + 1u == z->dims)
         return yk__shard_local(job, logits, "the classes lie along the axis of the rows");
-    if (s.kind == YK__SHARDED) {
-        if (!axis_reshape(job, &s, z->dims - 1u, z->dim, y->dims, y->dim) ||
-            (l.kind == YK__SHARDED && !l.guessed && s.inner && l.inner && job->step.local_rows > 1 && l.axis != s.axis))
-            return yk__shard_local(job, labels, "the labels' rows are not those of the logits");
-        take_over(&s, &l);
-        return sharding_result(s);
-    }
-    take_over(&l, &s);
-    return sharding_result(l);
+    if (s.kind != l.kind)
+        return yk__shard_local(job, s.kind == YK__REPLICATED ? logits : labels, same_length);
+    take_over(&s, &w);
+    take_over(&s, &l);
+    if (s.kind == YK__SHARDED && (!axis_reshape(job, &s, z->dims - 1u, z->dim, y->dims, y->dim) ||
+                                  (!l.guessed && s.inner && l.inner && job->step.local_rows > 1 && l.axis != s.axis)))
+        return yk__shard_local(job, labels, "the labels' rows are not those of the logits");
+    return sharding_result(s);
 }
 
 /* The sum of items, or their mean by a count over all ranks, in which every rank counts REPLICATED items. */
