@@ -42,8 +42,7 @@ void yk__cli_note_file(const char *name, const char *from)
     filed_count += filed[filed_count].name && filed[filed_count].from;
 }
 
-/* True if a text has "--NAME" as a word. */
-static bool option_occurs(const char *text, const char *name)
+bool yk__cli_occurs(const char *text, const char *name)
 {
     const size_t n = strlen(name);
     for (const char *at = strstr(text, "--"); at; at = strstr(at + 2, "--"))
@@ -67,14 +66,14 @@ __attribute__((format(printf, 3, 0))) static int usage_print(const yk__cli_comma
     char *text = NULL;
     const int n = vasprintf(&text, fmt, ap);
     if (diverted) {
-        diverted(diverted_context, n < 0 ? "out of memory" : text);
+        diverted(diverted_context, n < 0 ? "out of memory" : text, !filed_too);
         if (n >= 0)
             free(text);
         return YK_EXIT_USAGE;
     }
     fprintf(stderr, "yoke%c%s: %s", yk__cli_separator(command), command->name, n < 0 ? "out of memory" : text);
     for (size_t i = 0; n >= 0 && filed_too && i < filed_count; i++)
-        if (option_occurs(text, filed[i].name))
+        if (yk__cli_occurs(text, filed[i].name))
             fprintf(stderr, " [--%s: %s]", filed[i].name, filed[i].from);
     fputc('\n', stderr);
     if (n >= 0)

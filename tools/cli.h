@@ -114,8 +114,11 @@ void yk__cli_refuse_idle(const yk__cli *cli, const char *name, const char *why, 
 
 /* An option that a file gave: a message that says its name (without dashes) says `from`, "FILE, line 3: KEY", too. */
 void yk__cli_note_file(const char *name, const char *from);
-/* Messages go to `ear`, without the command's name, until a call with NULL: then to standard error again. */
-typedef void (*yk__cli_ear)(void *context, const char *message);
+/* True if a text has "--NAME" as a word. */
+bool yk__cli_occurs(const char *text, const char *name);
+/* Messages go to `ear`, without the command's name, until a call with NULL: then to standard error again. advice: options in the text are
+ * advice, and no cause. */
+typedef void (*yk__cli_ear)(void *context, const char *message, bool advice);
 void yk__cli_divert(yk__cli_ear ear, void *context);
 /* "yoke train: TEXT" on standard error; returns YK_EXIT_USAGE. */
 int yk__cli_usage(const yk__cli_command *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -39,4 +39,44 @@ named() { # what a run refuses names its key alone
         grep -q 'gradient_clipping: 2: not needed: the command line takes the place of --max-grad-norm'
 }
 ok "--dry-run names the key that a run refuses" named
+
+dry() { # dry CODE COMMAND OPTION..: its lines are in shown and err
+    want=$1
+    shift
+    "$yoke" "$@" --dry-run >"$out/shown" 2>"$out/err"
+    code=$?
+    [ $code = "$want" ] || { echo "$code"; cat "$out/shown" "$out/err"; return 1; }
+}
+says() { # says TEXT..: in shown or err
+    for text in "$@"; do
+        cat "$out/shown" "$out/err" | grep -qF -e "$text" || { echo "no $text"; cat "$out/shown" "$out/err"; return 1; }
+    done
+}
+clip='{"gradient_clipping": 2}'
+typed() { # a key whose option is replaced has no part in a fault of the replacement, or of another word
+    dry 2 train --deepspeed "$clip" --max-grad-norm -1 &&
+        says 'gradient_clipping: 2: not needed' 'yoke train: --max-grad-norm -1: expected' && ! grep -q refused "$out/shown" || return 1
+    YOKE_WIRE=int8 dry 2 train --deepspeed '{"communication_data_type": "bf16"}' --shard gradients &&
+        says 'communication_data_type: bf16: not needed' 'yoke train: YOKE_WIRE=int8 keeps' && ! grep -q refused "$out/shown" || return 1
+    dry 2 train --deepspeed "$clip" --seq-len x --optim x &&
+        says 'gradient_clipping: 2: honoured' '--seq-len x: expected' '--optim x: ' && ! grep -q refused "$out/shown" || return 1
+    for word in 'seq-len x' 'optim x'; do
+        [ "$(grep -cF -e "--$word: " "$out/err")" = 1 ] || { echo "$word"; cat "$out/err"; return 1; }
+    done
+    dry 2 train --deepspeed "$clip" --precison bf16 && says '--precison' && [ "$(grep -c precison "$out/err")" = 1 ]
+}
+ok "a fault of the command line or environment is not the file's" typed
+meant() { # a refusal that begins with a variable, and names a file's option as a run does
+    YOKE_WIRE=int8 dry 2 train --deepspeed '{"zero_optimization": {"stage": 2}}' &&
+        says 'zero_optimization.stage: 2: refused: YOKE_WIRE=int8 keeps'
+}
+ok "a key in the midst of a refusal is named" meant
+rows() { # of devices that cannot be counted; no line has the name of what is no option
+    printf '{"train_batch_size": 16, "train_micro_batch_size_per_gpu": 4}\n' >"$out/rows.json"
+    dry 0 train --config-file "$out/rows.json" --devices bogus && says 'train_batch_size: 16: not built yet: ' &&
+        ! cat "$out/shown" "$out/err" | grep -e '--window-rows' || return 1
+    dry 0 eval --config-file "$out/rows.json" --devices bogus && says 'train_batch_size: 16: not needed: this command does not train' &&
+        ! cat "$out/shown" "$out/err" | grep -e '--window-rows'
+}
+ok "rows of a step are no option" rows
 plan

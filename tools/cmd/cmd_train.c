@@ -534,11 +534,12 @@ static int run_training(const yk__cli *cli)
     return !code && r.left ? YK_EXIT_AGAIN : code;
 }
 
+/* --dry-run needs neither model nor data. */
 static bool train_check(const yk__cli *cli)
 {
     yk_config config = {0};
     train_run r = {.cli = cli};
-    return read_all(&r, &config);
+    return yk__cli_on(cli, "dry-run") ? read_numbers(&r, &config) : read_all(&r, &config);
 }
 
 int yk__cmd_train(int argc, char **argv)

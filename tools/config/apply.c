@@ -340,19 +340,31 @@ static void applier_find_program(applier *a, int end, int argc, char **argv)
     a->program = name;
 }
 
+/* A setting of training that has no target. */
+static bool option_is_other(const applier *a, const settings_option *o)
+{
+    if (o->scope != SETTINGS_TRAIN)
+        return false;
+    if (command_launches(a->command))
+        return a->program && strcmp(o->name, "precision") != 0;
+    return strcmp(o->name, SETTINGS_ROWS) ? !command_takes(a->command, o) : !command_has(a->command, "optim");
+}
+
 /* Reports settings of training that have no target: the program of yoke launch has its own, and yoke eval has few. */
 static void say_other(applier *a)
 {
     const bool launches = command_launches(a->command);
     char text[600] = "";
     size_t n = 0;
-    for (size_t i = 0; (a->program || !launches) && i < a->read.options && n < sizeof text - 80; i++)
-        if (a->read.option[i].scope == SETTINGS_TRAIN &&
-            (launches ? strcmp(a->read.option[i].name, "precision") != 0 : !command_takes(a->command, &a->read.option[i]))) {
-            n += (size_t)snprintf(text + n, sizeof text - n, "%s--%s", n ? ", " : "", a->read.option[i].name);
-            if (a->dry)
-                settings_drop(&a->read, &a->read.option[i], "this command does not train");
-        }
+    for (size_t i = 0; i < a->read.options && n < sizeof text - 80; i++) {
+        const settings_option *o = &a->read.option[i];
+        if (!option_is_other(a, o))
+            continue;
+        if (strcmp(o->name, SETTINGS_ROWS))
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s--%s", n ? ", " : "", o->name);
+        if (a->dry)
+            settings_drop(&a->read, o, "this command does not train");
+    }
     if (n && !launches && a->speaks)
         yk__cli_usage(a->command, "settings of training have no effect here: %s", text);
     else if (n && launches)
@@ -454,6 +466,7 @@ char **settings_apply(const settings_job *job, int *argc, char **argv, int *code
     applier a = {.command = command};
     static char **list; /* the result; static, as nothing frees it */
     const int given = *argc;
+    bool decided = false;
     char **typed = calloc((size_t)given + 2, sizeof *typed);
     int end, kept;
     *code = YK_EXIT_USAGE;
@@ -483,8 +496,8 @@ char **settings_apply(const settings_job *job, int *argc, char **argv, int *code
         say_other(&a);
         if (!a.dry)
             say_idle(&a);
-        else if (list)
-            settings_decide(&a.read, job, *argc, list);
+        else if (list && a.read.files)
+            decided = settings_decide(&a.read, job, *argc, list);
         hand_on(&a);
     }
     if (a.dry && a.speaks && a.read.files)
@@ -492,7 +505,8 @@ char **settings_apply(const settings_job *job, int *argc, char **argv, int *code
     fflush(stdout);
     if (a.read.messages || a.read.err.status) {
         settings_complain(&a.read, command);
-        others_complain(&a, typed, kept, end, given, argv);
+        if (!decided)
+            others_complain(&a, typed, kept, end, given, argv);
         list = NULL;
     }
     if (list && a.dry && !command_launches(command)) {

@@ -27,8 +27,8 @@ char **settings_apply(const settings_job *job, int *argc, char **argv, int *code
 /* "--NAME=VALUE"; yk__free() it. NULL without memory. */
 char *settings_word(const settings_option *o);
 /* The command's verdict on keys whose options are among these arguments: it becomes the fate of each key. What the command refuses for good
- * is a message, too. */
-void settings_decide(settings *s, const settings_job *job, int argc, char *const *argv);
+ * is a message, and so is a fault of words that no file has. True if the command has checked the words. */
+bool settings_decide(settings *s, const settings_job *job, int argc, char *const *argv);
 /* The same of a file's options alone. */
 void settings_decide_file(settings *s, const settings_job *job);
 /* The fate of the rows of a step, if only the number of ranks tells them and it is unknown. */

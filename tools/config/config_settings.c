@@ -37,7 +37,7 @@ void settings_say(settings *s, const char *file, uint32_t line, const char *key,
 {
     char text[1024];
     va_list ap;
-    int n = snprintf(text, sizeof text, "%.400s%s", file, line ? "" : ": ");
+    int n = snprintf(text, sizeof text, "%.400s%s", file ? file : "", line || !file ? "" : ": ");
     n += line ? snprintf(text + n, sizeof text - (size_t)n, ", line %u: ", line) : 0;
     n += snprintf(text + n, sizeof text - (size_t)n, "%.300s%s", key ? key : "", key ? ": " : "");
     va_start(ap, fmt);
@@ -89,6 +89,8 @@ void settings_drop(settings *s, const settings_option *o, const char *why)
 {
     const char *kept = settings_reason(s, why);
     settings_mark(s, SETTINGS_IDLE, o->file, o->line, o->key, kept);
+    for (size_t i = 0; i < s->options; i++) /* o may be a copy */
+        s->option[i].dropped = s->option[i].dropped || (s->option[i].scope == o->scope && !strcmp(s->option[i].name, o->name));
     for (size_t i = 0; i < s->parts; i++)
         if (!strcmp(s->part[i].name, o->name))
             settings_mark(s, SETTINGS_IDLE, s->part[i].file, s->part[i].line, s->part[i].key, kept);

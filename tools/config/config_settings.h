@@ -80,6 +80,7 @@ typedef struct settings_option {
     char *key;          /* of the file, which the option is made of; NULL: words on the command line */
     const char *file;
     uint32_t line;
+    bool dropped;       /* by settings_drop */
 } settings_option;
 
 /* A key's part of an option that several keys make. */
@@ -121,6 +122,7 @@ void settings_free(settings *s);
 
 /* ---- For the formats ---- */
 
+/* file: NULL for a message about words that no file has. */
 void settings_say(settings *s, const char *file, uint32_t line, const char *key, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 void settings_put(settings *s, settings_scope scope, const char *name, const char *value, const char *file, settings_place at);
@@ -138,7 +140,7 @@ void settings_idle(settings *s, const char *file, const yk__tree *map, const cha
 void settings_unneed(settings *s, const char *file, const char *path, const char *why);
 /* Gives the key at this place a fate. `key` is the end of its path, or NULL: then nothing changes. */
 void settings_mark(settings *s, settings_fate fate, const char *file, uint32_t line, const char *key, const char *why);
-/* Its keys have no effect in this run. */
+/* The option and its keys have no effect in this run. */
 void settings_drop(settings *s, const settings_option *o, const char *why);
 const char *settings_reason(settings *s, const char *text); /* a copy that lives as long as the settings */
 const settings_option *settings_find(const settings *s, settings_scope scope, const char *name);

@@ -12,13 +12,20 @@
 
 enum { VERDICTS = 64, WORDS = 2048 };
 
-/* Refused options of files, and the message about each. */
+/* Refused options, and the message about each. */
 typedef struct verdicts {
     const settings *s;
-    const settings_option *option[VERDICTS];
+    const settings_option *option[VERDICTS]; /* NULL: no file's */
     char *message[VERDICTS]; /* owned */
     size_t count;
+    bool lost; /* a message, for lack of memory */
 } verdicts;
+
+/* True if messages name it as a variable. */
+static bool option_is_variable(const settings_option *o)
+{
+    return o->scope == SETTINGS_ENV;
+}
 
 /* The option or variable of a file that begins the message; NULL for a typed one. */
 static const settings_option *option_meant(const settings *s, const char *message)
@@ -26,21 +33,34 @@ static const settings_option *option_meant(const settings *s, const char *messag
     const char *name = message + (strncmp(message, "--", 2) ? 0 : 2);
     const size_t n = strcspn(name, " :=,");
     for (size_t i = 0; i < s->options; i++)
-        if ((name == message) == (s->option[i].scope == SETTINGS_ENV) && strlen(s->option[i].name) == n &&
+        if (!s->option[i].dropped && (name == message) == option_is_variable(&s->option[i]) && strlen(s->option[i].name) == n &&
             !strncmp(s->option[i].name, name, n))
             return &s->option[i];
     return NULL;
 }
 
-static void verdicts_hear(void *context, const char *message)
+static void verdicts_add(verdicts *v, const settings_option *o, const char *message)
 {
-    verdicts *v = context;
-    const settings_option *o = option_meant(v->s, message);
-    char *copy = o && v->count < VERDICTS ? yk__strdup(message) : NULL;
+    char *copy = v->count < VERDICTS ? yk__strdup(message) : NULL;
+    v->lost = v->lost || (!copy && v->count < VERDICTS);
     if (!copy)
         return;
     v->option[v->count] = o;
     v->message[v->count++] = copy;
+}
+
+/* A message is about the option that begins it, else about each option of a file in its text, as in a run's message, else about words that
+ * no file has. */
+static void verdicts_hear(void *context, const char *message, bool advice)
+{
+    verdicts *v = context;
+    const settings_option *o = option_meant(v->s, message);
+    const size_t before = v->count;
+    for (size_t i = 0; !o && !advice && i < v->s->options; i++)
+        if (!v->s->option[i].dropped && !option_is_variable(&v->s->option[i]) && yk__cli_occurs(message, v->s->option[i].name))
+            verdicts_add(v, &v->s->option[i], message);
+    if (o || v->count == before)
+        verdicts_add(v, o, message);
 }
 
 static void verdicts_free(verdicts *v)
@@ -54,18 +74,20 @@ char *settings_word(const settings_option *o)
     return yk__format("--%s%s%s", o->name, o->value ? "=" : "", o->value ? o->value : "");
 }
 
-/* Runs the command's check over a copy of the words; its messages go to the verdicts. */
-static void words_check(verdicts *v, const settings_job *job, int argc, char *const *argv)
+/* Runs the command's check over a copy of the words; its messages go to the verdicts. True if the command takes the words: then messages
+ * are remarks. */
+static bool words_check(verdicts *v, const settings_job *job, int argc, char *const *argv)
 {
     char *copy[WORDS + 1], **own = copy;
     yk__cli cli;
+    bool right;
     memcpy(copy, argv, (size_t)argc * sizeof *copy);
     copy[argc] = NULL;
     yk__cli_divert(verdicts_hear, v);
     own = yk__spell(job->command, &argc, copy);
-    if (own && yk__cli_parse(job->command, argc, own, &cli) < 0)
-        job->check(&cli);
+    right = own && yk__cli_parse(job->command, argc, own, &cli) < 0 && job->check(&cli);
     yk__cli_divert(NULL, NULL);
+    return right;
 }
 
 /* True if the command refuses the option with this value alone in its place. */
@@ -80,8 +102,8 @@ static bool part_is_refused(const settings *s, const settings_job *job, const se
     bool refused = false;
     for (int i = 0; i < argc; i++)
         copy[i] = word && i && strlen(argv[i]) >= n && !strncmp(argv[i], word, n) ? word : argv[i];
-    words_check(&v, job, argc, copy);
-    for (size_t i = 0; i < v.count; i++)
+    const bool right = words_check(&v, job, argc, copy);
+    for (size_t i = 0; i < v.count && !right; i++)
         refused = refused || v.option[i] == o;
     verdicts_free(&v);
     yk__free(word);
@@ -110,22 +132,28 @@ static void option_judge(settings *s, const settings_job *job, const settings_op
 void settings_decide_rows(settings *s)
 {
     const settings_option *rows = settings_find(s, SETTINGS_TRAIN, SETTINGS_ROWS);
-    if (rows)
+    if (rows && !rows->dropped)
         settings_mark(s, SETTINGS_LATER, rows->file, rows->line, rows->key,
                       "with train_micro_batch_size_per_gpu alone the number of ranks gives the accumulation, and it is not known yet: "
                       "give gradient_accumulation_steps, or start by yoke launch --config-file");
 }
 
-void settings_decide(settings *s, const settings_job *job, int argc, char *const *argv)
+bool settings_decide(settings *s, const settings_job *job, int argc, char *const *argv)
 {
     verdicts v = {.s = s};
     settings_decide_rows(s);
     if (!job->check || argc > WORDS || s->messages || s->err.status)
-        return;
-    words_check(&v, job, argc, argv);
-    for (size_t i = 0; i < v.count; i++)
-        option_judge(s, job, v.option[i], v.message[i], argc, argv);
+        return false;
+    const bool right = words_check(&v, job, argc, argv);
+    for (size_t i = 0; i < v.count && !right; i++)
+        if (v.option[i])
+            option_judge(s, job, v.option[i], v.message[i], argc, argv);
+        else
+            settings_say(s, NULL, 0, NULL, "%s", v.message[i]);
+    if (v.lost)
+        yk__fail_mem(&s->err, VERDICTS, "settings");
     verdicts_free(&v);
+    return true;
 }
 
 void settings_decide_file(settings *s, const settings_job *job)

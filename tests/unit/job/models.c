@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define YK_NO_HERE
 #include <yoke/yoke.h>
@@ -110,6 +111,51 @@ START_TEST(two_models_by_their_prefixes)
 }
 END_TEST
 
+/* Number of this process's open files of this path. */
+static int open_files(const char *path)
+{
+    char link[64], to[256];
+    int n = 0;
+    for (int fd = 0; fd < 1024; fd++) {
+        snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+        const ssize_t length = readlink(link, to, sizeof to - 1);
+        to[length < 0 ? 0 : length] = '\0';
+        n += !strcmp(to, path);
+    }
+    return n;
+}
+
+/* A file that is cut after it is open fails the comparison of two values, which lets go of them: the file is closed. */
+START_TEST(comparison_in_a_file_that_is_cut)
+{
+    enum { N = 16384 };
+    static const char *const name[] = {"a", "b"};
+    static float zeros[N];
+    char dir[] = "/tmp/yoke-models-XXXXXX", file[64];
+    yk_t x[2];
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(file, sizeof file, "%s/w.safetensors", dir);
+    yk_job *job = open_job();
+    for (int i = 0; i < 2; i++) {
+        x[i] = yk_param(job, name[i], 1, (int64_t[]){N}, (yk_init){.kind = YK_INIT_ZEROS});
+        yk_param_write(x[i], zeros, N);
+    }
+    yk_weights_save(job, file, 2, name, x);
+    yk_weights *w = yk_weights_open(job, file);
+    ck_assert_msg(yk_weights_same(w, "a", "b"), "%s", yk_error_text(job));
+    ck_assert_int_eq(open_files(file), 1);
+    ck_assert_int_eq(truncate(file, (off_t)(2 * N - N / 2) * (off_t)sizeof *zeros), 0);
+    ck_assert(!yk_weights_same(w, "a", "b"));
+    ck_assert_msg(!strncmp(yk_error_text(job), file, strlen(file)) && strstr(yk_error_text(job), "must not be changed while it is read"),
+                  "%s", yk_error_text(job));
+    yk_weights_close(w);
+    ck_assert_int_eq(open_files(file), 0);
+    ck_assert_int_eq(yk_close(job), 1);
+    ck_assert_int_eq(unlink(file), 0);
+    ck_assert_int_eq(rmdir(dir), 0);
+}
+END_TEST
+
 /* Wherever it stands in the configuration. */
 START_TEST(prefixes_stand_anywhere)
 {
@@ -163,5 +209,6 @@ int main(void)
     tcase_add_loop_test(t, padding_learns_nothing, 0, (int)(sizeof paddings / sizeof *paddings));
     tcase_add_test(t, two_models_by_their_prefixes);
     tcase_add_test(t, prefixes_stand_anywhere);
+    tcase_add_test(t, comparison_in_a_file_that_is_cut);
     return suite_run("models", t);
 }
