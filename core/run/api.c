@@ -110,6 +110,11 @@ void yk__engine_advise(yk__engine *e, uint64_t rows, uint64_t times, yk_error *e
     yk__queue_advise_lack(&e->queue, &(yk__lack){.parts = YK__OF_ACTIVATIONS, .limited = e->queue.limit != 0, .times = times}, err);
 }
 
+static void island_abort(void *island)
+{
+    yk__island_abort(island);
+}
+
 yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_config *c, yk__engine **out, yk_error *err)
 {
     yk__engine *e;
@@ -120,7 +125,8 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
         return yk__fail_mem(err, sizeof *e, "an engine");
     if (yk__exchange_open(&e->exchange, group, dev->plans_only, c->local_sgd, err) || check_slices(&e->exchange, c, err))
         return engine_drop(e, err);
-    e->queue = (yk__queue){.dev = dev, .cancel = yk__exchange_cancel(&e->exchange), .limit = c->memory_limit};
+    e->queue = (yk__queue){.dev = dev, .cancel = yk__exchange_cancel(&e->exchange), .limit = c->memory_limit, .abort = island_abort,
+                           .island = &e->params.island};
     remedies_note(e, c);
     e->params =
         (yk__params){.queue = &e->queue, .updates = &e->queue, .exchange = &e->exchange, .precision = c->precision, .version = 1};
@@ -185,8 +191,7 @@ void yk__engine_expect(yk__engine *e, const yk__opt_layout *o)
 
 void yk__engine_stop(yk__engine *e)
 {
-    yk__island_abort(&e->params.island); /* first: its collectives may wait for other ranks */
-    yk__device_settle(e->queue.dev);
+    yk__queue_stop(&e->queue);
     if (e->host.dev)
         yk__device_settle(e->host.dev);
 }
