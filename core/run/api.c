@@ -168,6 +168,7 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
         return engine_drop(e, err);
     yk__exchange_before_meeting(&e->exchange, publish_late, &e->params);
     e->snapshot = (yk__snapshot){.params = &e->params, .exchange = &e->exchange};
+    yk__layers_cancel(dev, e->queue.cancel);
     *out = e;
     return YK_OK;
 }
@@ -217,6 +218,7 @@ void yk__engine_free(yk__engine *e)
     if (!e)
         return;
     yk__exchange_before_meeting(&e->exchange, NULL, NULL);
+    yk__layers_cancel(e->queue.dev, NULL);
     if (!__atomic_load_n(e->queue.cancel, __ATOMIC_ACQUIRE)) { /* other ranks may still wait for values of this rank */
         yk__params_settle(&e->params, &err);
         yk__params_publish_late(&e->params, &err);
