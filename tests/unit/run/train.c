@@ -638,6 +638,18 @@ START_TEST(a_collective_of_a_dead_rank_is_aborted_before_waits)
 }
 END_TEST
 
+/* Its communicator and lists would be lost. */
+START_TEST(an_open_island_is_not_opened_again)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__exchange exchange = {.world = 2};
+    yk__queue queue = {.dev = NULL};
+    yk__island island = {.asked = true, .size = 2};
+    ck_assert_int_eq(yk__island_open(&island, &queue, &exchange, &err), YK_OK);
+    ck_assert_uint_eq(island.size, 2);
+}
+END_TEST
+
 int main(void)
 {
     TCase *c = tcase_create("engine");
@@ -653,5 +665,6 @@ int main(void)
     tcase_add_test(c, closing_an_aborted_job_waits_for_the_device);
     tcase_add_loop_test(c, values_stay_until_their_copy_has_ended, 0, 2);
     tcase_add_loop_test(c, a_collective_of_a_dead_rank_is_aborted_before_waits, 0, 3);
+    tcase_add_test(c, an_open_island_is_not_opened_again);
     return suite_run("run_train", c);
 }
