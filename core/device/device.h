@@ -189,6 +189,9 @@ yk_status yk__device_get(yk__device *dev, yk_buffer *b, uint64_t off, void *dst,
  * is ten times as long. */
 yk_status yk__device_wait(yk__device *dev, uint64_t point, const volatile int *cancel, yk_error *err);
 
+/* *cancel also ends the layer validate's waits for runs (YOKE_LAYERS), until the next call; NULL: nothing does. Step thread. */
+void yk__layers_cancel(const yk__device *dev, const volatile int *cancel);
+
 /* A queue for copies and collectives in parallel to the programs of `queue`, made at the first call. NULL if the device has no engines
  * for them (YK_CAP_PINS), or only plans. yk__device_wait_side waits for its points. */
 yk_status yk__device_side(yk__device *dev, yk_queue **side, yk_error *err);

@@ -50,6 +50,7 @@ typedef struct hook_object {
     _Atomic uint64_t last, done; /* queue: last point given out, last one reported done; any thread may poll */
     yk_status failed;      /* queue */
     yk_queue *checker;     /* device: the plugin's queue for reading guards */
+    const volatile int *cancel; /* device: ends waits for runs; NULL if nothing does */
     uint32_t align;        /* device */
     uint32_t ranks;        /* communicator: its members */
 } hook_object;
@@ -103,8 +104,8 @@ yk_status yk__hook_wrong(const char *fmt, ...) __attribute__((format(printf, 1, 
 /* True if the handle is alive and of this kind; reports it if not. */
 bool yk__hook_alive(const void *handle, hook_kind kind);
 yk_status yk__hook_guard_fill(hook_object *buffer);
-/* Waits for a point of the plugin's own queue, as long as the queue makes progress. */
-yk_status yk__hook_reached(const hook *h, yk_queue *queue, uint64_t point);
+/* Waits for a point of the plugin's own queue, as long as the queue makes progress. *cancel ends the wait with YK_E_CANCELLED. */
+yk_status yk__hook_reached(const hook *h, yk_queue *queue, uint64_t point, const volatile int *cancel);
 yk_status yk__hook_guard_check(hook_object *buffer, const char *when);
 yk_status yk__hook_submit_check(const hook_object *queue, const yk_submit *s);
 yk_status yk__hook_graph_check(hook_object *program, const yk_graph *g);

@@ -273,9 +273,13 @@ static yk_status submit_translate(const yk_submit *s, translated *t)
     return YK_OK;
 }
 
+/* A run may stand behind a collective of a rank that is gone. If the job ends, the run is submitted, and its guards stay as they are. */
 static yk_status guards_after_run(hook_object *q, const yk_submit *s, uint64_t point)
 {
-    yk_status st = yk__hook_reached(q->hook, q->inner, point);
+    const volatile int *cancel = q->device->cancel;
+    yk_status st = yk__hook_reached(q->hook, q->inner, point, cancel);
+    if (st == YK_E_CANCELLED && cancel && __atomic_load_n(cancel, __ATOMIC_ACQUIRE))
+        return YK_OK;
     for (uint32_t i = 0; i < s->n_slot && !st; i++)
         if (s->slot[i] && ((hook_object *)s->slot[i])->guard)
             st = yk__hook_guard_check((hook_object *)s->slot[i], "after a run");

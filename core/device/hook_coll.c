@@ -126,10 +126,11 @@ static yk_status coll_run(yk_queue *q, yk_comm *comm, const yk_coll_op *op, uint
 const yk_coll *yk__hook_coll(hook *h, const yk_coll *inner)
 {
     pthread_mutex_lock(&h->lock);
-    if (!h->inner_coll)
+    if (!h->inner_coll) { /* once: other threads may be in its functions, as coll_join is */
         h->coll = (yk_coll){.size = sizeof h->coll, .flags = inner->flags, .island = coll_island, .ticket = coll_ticket,
                             .join = coll_join, .leave = coll_leave, .abort = coll_abort, .run = coll_run};
-    h->inner_coll = inner;
+        h->inner_coll = inner;
+    }
     pthread_mutex_unlock(&h->lock);
     return &h->coll;
 }

@@ -55,12 +55,20 @@ bool yk__hook_alive(const void *handle, hook_kind kind)
     return false;
 }
 
+void yk__layers_cancel(const yk__device *dev, const volatile int *cancel)
+{
+    hook *h;
+    for (uint32_t n = 0; (h = yk__hook_number(n)); n++)
+        if (in_list(dev->handle, HOOK_DEVICE, h))
+            ((hook_object *)dev->handle)->cancel = cancel;
+}
+
 /* ---- Guards ------------------------------------------------------------------------------------------------------------ */
 
-yk_status yk__hook_reached(const hook *h, yk_queue *queue, uint64_t point)
+yk_status yk__hook_reached(const hook *h, yk_queue *queue, uint64_t point, const volatile int *cancel)
 {
     uint64_t idle_ns = 0;
-    const yk_status s = yk__point_wait(h->inner, queue, NULL, point, NULL, &idle_ns);
+    const yk_status s = yk__point_wait(h->inner, queue, NULL, point, cancel, &idle_ns);
     if (s != YK_E_TIMEOUT)
         return s;
     return yk__hook_wrong("%s: point %llu is not reached, and nothing has been for %.1f s (YOKE_STUCK_MS); it is lost", h->inner->name,
@@ -79,7 +87,7 @@ static yk_status guards_move(hook_object *b, uint8_t *bytes, bool put)
         s = put ? yk_put(t, d->checker, b->inner, at[i], bytes + (uint64_t)i * b->guard, b->guard, &point)
                 : yk_get(t, d->checker, b->inner, at[i], bytes + (uint64_t)i * b->guard, b->guard, &point);
     if (!s)
-        s = yk__hook_reached(b->hook, d->checker, point);
+        s = yk__hook_reached(b->hook, d->checker, point, NULL); /* no collective is in this queue, and `bytes` go next */
     pthread_mutex_unlock(&b->hook->lock);
     return s;
 }

@@ -110,6 +110,11 @@ void yk__engine_advise(yk__engine *e, uint64_t rows, uint64_t times, yk_error *e
     yk__queue_advise_lack(&e->queue, &(yk__lack){.parts = YK__OF_ACTIVATIONS, .limited = e->queue.limit != 0, .times = times}, err);
 }
 
+static void island_abort(void *island)
+{
+    yk__island_abort(island);
+}
+
 yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_config *c, yk__engine **out, yk_error *err)
 {
     yk__engine *e;
@@ -120,7 +125,8 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
         return yk__fail_mem(err, sizeof *e, "an engine");
     if (yk__exchange_open(&e->exchange, group, dev->plans_only, c->local_sgd, err) || check_slices(&e->exchange, c, err))
         return engine_drop(e, err);
-    e->queue = (yk__queue){.dev = dev, .cancel = yk__exchange_cancel(&e->exchange), .limit = c->memory_limit};
+    e->queue = (yk__queue){.dev = dev, .cancel = yk__exchange_cancel(&e->exchange), .limit = c->memory_limit, .abort = island_abort,
+                           .island = &e->params.island};
     remedies_note(e, c);
     e->params =
         (yk__params){.queue = &e->queue, .updates = &e->queue, .exchange = &e->exchange, .precision = c->precision, .version = 1};
@@ -162,6 +168,7 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
         return engine_drop(e, err);
     yk__exchange_before_meeting(&e->exchange, publish_late, &e->params);
     e->snapshot = (yk__snapshot){.params = &e->params, .exchange = &e->exchange};
+    yk__layers_cancel(dev, e->queue.cancel);
     *out = e;
     return YK_OK;
 }
@@ -185,8 +192,7 @@ void yk__engine_expect(yk__engine *e, const yk__opt_layout *o)
 
 void yk__engine_stop(yk__engine *e)
 {
-    yk__island_abort(&e->params.island); /* first: its collectives may wait for other ranks */
-    yk__device_settle(e->queue.dev);
+    yk__queue_stop(&e->queue);
     if (e->host.dev)
         yk__device_settle(e->host.dev);
 }
@@ -212,6 +218,7 @@ void yk__engine_free(yk__engine *e)
     if (!e)
         return;
     yk__exchange_before_meeting(&e->exchange, NULL, NULL);
+    yk__layers_cancel(e->queue.dev, NULL);
     if (!__atomic_load_n(e->queue.cancel, __ATOMIC_ACQUIRE)) { /* other ranks may still wait for values of this rank */
         yk__params_settle(&e->params, &err);
         yk__params_publish_late(&e->params, &err);

@@ -170,7 +170,7 @@ static yk_status join_ranks(yk__island *island, yk__group *group, island_info *i
 
 yk_status yk__island_open(yk__island *island, yk__queue *queue, yk__exchange *exchange, yk_error *err)
 {
-    if (exchange->world == 1)
+    if (exchange->world == 1 || island->asked)
         return YK_OK;
     *island = (yk__island){.queue = queue, .exchange = exchange, .asked = true, .coll = find_coll(exchange, queue->dev)};
     island->in_rank_order = yk__option_words(YK__OPTION_REPRODUCIBILITY) == 0;

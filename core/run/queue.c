@@ -277,11 +277,23 @@ yk_status yk__queue_idle(yk__queue *q, yk_error *err)
     return yk__queue_wait(q, q->last_point, err);
 }
 
+static void island_abort(const yk__queue *q)
+{
+    if (q->abort)
+        q->abort(q->island);
+}
+
+void yk__queue_stop(yk__queue *q)
+{
+    island_abort(q);
+    yk__device_settle(q->dev);
+}
+
 yk_status yk__queue_finish(yk__queue *q, yk_error *err)
 {
     yk_error ignored = YK_ERROR_INIT;
     if (yk__queue_idle(q, err) == YK_E_CANCELLED) {
-        yk__device_settle(q->dev);
+        yk__queue_stop(q);
         if (!q->dev->stopped) /* by a plugin that cannot abort: its commands end by themselves */
             yk__device_wait(q->dev, q->last_point, NULL, &ignored);
     }
@@ -291,8 +303,12 @@ yk_status yk__queue_finish(yk__queue *q, yk_error *err)
 void yk__queue_drain(yk__queue *q)
 {
     yk_error ignored = YK_ERROR_INIT;
-    if (q->last_point > q->waited)
+    if (q->last_point > q->waited && yk__device_wait(q->dev, q->last_point, q->cancel, &ignored) == YK_E_CANCELLED) {
+        island_abort(q);
         yk__device_drain(q->dev, q->last_point);
-    if (q->side_point && q->dev->side)
+    }
+    if (q->side_point && q->dev->side && yk__device_wait_side(q->dev, q->side_point, q->cancel, &ignored) == YK_E_CANCELLED) {
+        island_abort(q);
         yk__device_wait_side(q->dev, q->side_point, NULL, &ignored);
+    }
 }

@@ -26,6 +26,8 @@ typedef struct yk__queue {
     yk__device *dev;
     yk__tracer *tracer;         /* NULL if off */
     const volatile int *cancel; /* ends waits */
+    void (*abort)(void *island); /* ends commands that wait for other ranks; NULL if no command does */
+    void *island;
     uint64_t limit;             /* bytes held at most; 0: no limit */
     uint64_t budget;             /* bytes that the device has for this rank: plans keep to it if they can; 0: not known */
     yk__remedies open;           /* options that this job does not use, and that keep memory free */
@@ -89,6 +91,8 @@ yk_status yk__queue_wait(yk__queue *q, uint64_t point, yk_error *err);
 yk_status yk__queue_idle(yk__queue *q, yk_error *err); /* waits for all commands */
 /* The same, and if the job ends meanwhile, until the device has stopped: then memory and programs that it used may go. */
 yk_status yk__queue_finish(yk__queue *q, yk_error *err);
+/* Ends the device's work early if its plugin can. It aborts the island first: a dead rank's collective holds up all commands behind it. */
+void yk__queue_stop(yk__queue *q);
 /* Waits in an aborted job, too: queued commands still read and write the buffers that are about to go. */
 void yk__queue_drain(yk__queue *q);
 

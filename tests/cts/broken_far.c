@@ -356,8 +356,9 @@ static void bad_abort(yk_queue *q, yk_status why)
 }
 #endif
 
-#ifdef BREAK_ABORT_RUNS /* an aborted queue's last copy is made when another queue's run would be over, whether the queue is there or not */
-static yk_copy last_copy;
+#ifdef BREAK_ABORT_RUNS /* an aborted queue's last copy is made with the next run after queue_free */
+static yk_copy last_copy, aborted_copy, late_copy;
+static yk_queue *aborted;
 
 static yk_status bad_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
 {
@@ -365,24 +366,34 @@ static yk_status bad_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
     return kit_queue_copy(q, c, point);
 }
 
-static void *runs_on(void *arg)
-{
-    yk_copy *c = arg;
-    char why[KIT_WHY];
-    usleep(400000);
-    far_copy(devices, c, why);
-    host->free(c);
-    return NULL;
-}
-
 static void bad_abort(yk_queue *q, yk_status why)
 {
-    yk_copy *c = host->alloc(sizeof *c, 64);
-    pthread_t thread;
-    *c = last_copy;
-    pthread_create(&thread, NULL, runs_on, c);
-    pthread_detach(thread);
+    aborted = q;
+    aborted_copy = last_copy;
     kit_queue_abort(q, why);
+}
+
+static void bad_free(yk_queue *q)
+{
+    kit_queue_free(q);
+    if (q == aborted)
+        late_copy = aborted_copy;
+}
+
+static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
+{
+    char why[KIT_WHY];
+    if (late_copy.size)
+        far_copy(devices, &late_copy, why);
+    late_copy.size = 0;
+    return kit_queue_run(q, s, point);
+}
+
+static void bad_unbuffer(yk_buffer *b)
+{
+    if (b == late_copy.dst)
+        late_copy.size = 0;
+    buffer_free(b);
 }
 #endif
 
@@ -465,12 +476,17 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
 __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t abi)
 {
     bad = table;
-#if defined HASTY || defined BREAK_KEPT_WAITS || defined BREAK_KEPT_SLOTS || defined BREAK_SLOT_COUNT || defined BREAK_SLOT_MORE
+#if defined HASTY || defined BREAK_KEPT_WAITS || defined BREAK_KEPT_SLOTS || defined BREAK_SLOT_COUNT || \
+    defined BREAK_SLOT_MORE || defined BREAK_ABORT_RUNS
     bad.queue_run = bad_run;
 #endif
 #if defined BREAK_COPY_WAITS || defined BREAK_EMPTY_WAITS || defined BREAK_OWN_WAIT || defined BREAK_KEPT_COPY_WAITS || \
     defined BREAK_DEVICE_WAITS || defined BREAK_DEPENDENT || defined BREAK_ABORT_RUNS
     bad.queue_copy = bad_copy;
+#endif
+#ifdef BREAK_ABORT_RUNS
+    bad.queue_free = bad_free;
+    bad.buffer_free = bad_unbuffer;
 #endif
 #ifdef BREAK_DEVICE_WAITS
     bad.queue_new = bad_queue;

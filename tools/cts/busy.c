@@ -228,6 +228,7 @@ typedef struct busy_round {
     waiting w;
     double woken_s;
     bool worked;
+    bool stuck; /* a queue was given up, and may still work: its memory is left to it */
 } busy_round;
 
 static bool marks_new(cts *c, busy_round *r)
@@ -288,33 +289,37 @@ static bool mark_read(cts *c, const busy_round *r, uint8_t *got)
     return cts_ok(c, yk_get(c->t, c->dev->queue, r->mark, 0, got, MARK_BYTES, &point), "queue_copy") && cts_wait(c, c->dev->queue, point);
 }
 
-/* Frees the aborted queue: its work is over by then, as the host frees the memory next. A queue that was given up may still work. */
+/* A queue that takes so long was given up. */
+static void round_queue_free(cts *c, busy_round *r, yk_queue **q)
+{
+    const double began = yk__clock_seconds();
+    if (*q)
+        c->t->queue_free(*q);
+    *q = NULL;
+    r->stuck = r->stuck || yk__clock_seconds() - began > GIVEN_UP_S;
+}
+
+/* Frees the aborted queue: its work is over by then, as the host frees the memory next. */
 static void round_free(cts *c, load *l, busy_round *r)
 {
     uint8_t first[MARK_BYTES], later[MARK_BYTES];
     uint64_t point = 0;
-    double took = yk__clock_seconds();
-    c->t->queue_free(r->q);
-    r->q = NULL;
-    took = yk__clock_seconds() - took;
-    if (c->failed_now || took > GIVEN_UP_S || !mark_read(c, r, first))
+    double took = 0;
+    round_queue_free(c, r, &r->q);
+    if (c->failed_now || r->stuck || !mark_read(c, r, first))
         return;
-    if (r->other)
-        c->t->queue_free(r->other);
-    r->other = NULL;
+    round_queue_free(c, r, &r->other);
     if (load_time(c, l, &point, &took) && mark_read(c, r, later) && memcmp(first, later, MARK_BYTES))
         cts_fail(c, "a copy of a queue that was aborted is made after queue_free: a queue's memory may be freed then");
 }
 
 static void round_end(cts *c, busy_round *r)
 {
-    if (r->q)
-        c->t->queue_free(r->q);
-    if (r->other)
-        c->t->queue_free(r->other);
-    if (r->mark)
+    round_queue_free(c, r, &r->q);
+    round_queue_free(c, r, &r->other);
+    if (r->mark && !r->stuck)
         c->t->buffer_free(r->mark);
-    if (r->pattern)
+    if (r->pattern && !r->stuck)
         c->t->buffer_free(r->pattern);
 }
 

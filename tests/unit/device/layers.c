@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include <check.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,7 @@
 static yk_plugin bad;
 static enum fault { NONE, WRONG_RESULT, SKIPS_POINT, WRITES_BEHIND, POLLS_BACK, LIMITS, TAKES_LONG, NEVER_DONE } fault;
 static uint64_t waits, longest_wait; /* calls of queue_wait; the longest that one was to take */
+static int *ended;                   /* a job's flag, that queue_wait sets; NULL: none */
 
 static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 {
@@ -71,6 +73,8 @@ static yk_status bad_poll(yk_queue *q, uint64_t *done)
 static yk_status bad_wait(yk_queue *q, uint64_t point, uint64_t timeout)
 {
     longest_wait = timeout > longest_wait ? timeout : longest_wait;
+    if (ended)
+        __atomic_store_n(ended, 1, __ATOMIC_RELEASE);
     if (fault == NEVER_DONE || (fault == TAKES_LONG && waits++ < 20)) {
         usleep(timeout < 1000000000 ? (useconds_t)(timeout / 1000) : 1000000);
         return YK_E_TIMEOUT;
@@ -452,6 +456,78 @@ START_TEST(validate_waits_while_something_moves)
 }
 END_TEST
 
+/* A run of one node, with a slot of 16 bytes, on a device that never gets to its end. */
+static yk_status run_submit(yk__device *dev, yk_error *err)
+{
+    const int64_t dim = 4;
+    const uint64_t zeros[2] = {0, 0};
+    uint64_t point = 0;
+    yk_program *p = NULL;
+    yk_buffer *slot[2] = {NULL, NULL}; /* slot 0: no arena */
+    yk__graph g;
+    yk_graph view;
+    yk__graph_init(&g);
+    const yk__vid x = yk__leaf(&g, yk__slot_new(&g, YK_SLOT_PARAM, 16, 0), 0, YK_F32, 1, &dim);
+    yk__node_new(&g, YK_OP_FILL, 0, 0, NULL, 1, &x, 1, &(int64_t){0});
+    ck_assert_int_eq(yk__graph_seal(&g, &view, err), YK_OK);
+    ck_assert_int_eq(dev->table->program_new(dev->handle, &view, &p), YK_OK);
+    ck_assert_int_eq(yk__device_buffer(dev, 16, &slot[1], err), YK_OK);
+    const yk_submit s = {.size = sizeof s, .n_slot = 2, .program = p, .slot = slot, .slot_offset = zeros, .slot_version = zeros};
+    fault = NEVER_DONE;
+    const yk_status st = dev->table->queue_run(dev->queue, &s, &point);
+    fault = NONE;
+    ended = NULL;
+    ck_assert_uint_eq(point, 1);
+    dev->table->buffer_free(slot[1]);
+    dev->table->program_free(p);
+    yk__graph_free(&g);
+    return st;
+}
+
+/* Another rank may have died within a collective that a run waits for: the layer's wait ends with the job, as those of the host do. */
+START_TEST(validate_waits_no_longer_than_its_job)
+{
+    yk_error err = YK_ERROR_INIT;
+    int cancel = 0;
+    setenv("YOKE_STUCK_MS", "400", 1);
+    yk__device *dev = open_with("validate", "off", NONE, &err);
+    ck_assert_msg(dev != NULL, "%s", err.text);
+    if (_i)
+        yk__layers_cancel(dev, &cancel);
+    ended = &cancel;
+    ck_assert_int_eq(run_submit(dev, &err), _i ? YK_OK : YK_E_INTERNAL);
+    yk__device_close(dev);
+}
+END_TEST
+
+#define ASKED 1000
+
+static void *island_join(void *arg)
+{
+    const yk_coll *coll = ((yk__device *)arg)->table->extension(YK_EXT_COLL);
+    yk_comm *comm = NULL;
+    for (int i = 0; i < ASKED; i++)
+        if (!coll->join(((yk__device *)arg)->handle, NULL, 0, 0, 1, &comm))
+            coll->leave(comm);
+    return NULL;
+}
+
+/* The step thread asks for collectives while a member joins in a thread of its own (island_join.c). TSan sees it if one writes. */
+START_TEST(collectives_are_asked_for_while_a_member_joins)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__device *dev = open_with("count", "off", NONE, &err);
+    pthread_t thread;
+    ck_assert_msg(dev != NULL, "%s", err.text);
+    const void *coll = dev->table->extension(YK_EXT_COLL);
+    ck_assert_int_eq(pthread_create(&thread, NULL, island_join, dev), 0);
+    for (int i = 0; i < ASKED; i++)
+        ck_assert_ptr_eq(dev->table->extension(YK_EXT_COLL), coll);
+    pthread_join(thread, NULL);
+    yk__device_close(dev);
+}
+END_TEST
+
 START_TEST(unknown_layer)
 {
     yk_error err = YK_ERROR_INIT;
@@ -593,6 +669,8 @@ int main(void)
     tcase_add_test(t, validate_finds_a_reserved_word);
     tcase_add_test(t, validate_finds_a_write_behind);
     tcase_add_test(t, validate_waits_while_something_moves);
+    tcase_add_loop_test(t, validate_waits_no_longer_than_its_job, 0, 2);
+    tcase_add_test(t, collectives_are_asked_for_while_a_member_joins);
     tcase_add_test(t, unknown_layer);
     tcase_add_test(t, limits_and_a_plugin_of_fewer_types);
     tcase_add_test(t, a_failure_bears_its_node);

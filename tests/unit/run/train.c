@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <yoke/extension.h>
 
 #include "core/base/mem.h"
 #include "core/run/engine.h"
@@ -495,10 +496,23 @@ static struct {
     yk_plugin table;
     const yk_plugin *real;
     int slices, early; /* waits until it is done; buffers freed before that */
+    int aborts;        /* of the island, while the device was at work */
+    yk__group *ends;   /* another rank ends this job in the midst of the waits; NULL if none does */
 } slow;
+
+#define HELD 1000 /* waits behind a collective of a rank that is gone */
+
+static void end_job(yk__group *group)
+{
+    yk_error why = YK_ERROR_INIT;
+    yk__fail(&why, YK_E_CANCELLED, "another rank has ended");
+    yk__group_abort(group, &why);
+}
 
 static yk_status slow_wait(yk_queue *q, uint64_t point, uint64_t timeout_ns)
 {
+    if (slow.ends && slow.slices == HELD / 2)
+        end_job(slow.ends);
     return slow.slices && slow.slices-- ? YK_E_TIMEOUT : slow.real->queue_wait(q, point, timeout_ns);
 }
 
@@ -516,7 +530,6 @@ START_TEST(closing_an_aborted_job_waits_for_the_device)
     int32_t y[ROWS];
     uint32_t seed = 7;
     rig r;
-    yk_error why = YK_ERROR_INIT;
     rig_open(&r, &t, YK_F32);
     draw_data(&seed, x, y);
     rig_micro(&r, x, y, true);
@@ -527,8 +540,7 @@ START_TEST(closing_an_aborted_job_waits_for_the_device)
     r.dev->table = &slow.table;
     rig_submit(&r, x, y, true, &loss);
     slow.slices = 3;
-    yk__fail(&why, YK_E_CANCELLED, "another rank has ended");
-    yk__group_abort(r.group, &why);
+    end_job(r.group);
     rig_close(&r);
     ck_assert_int_eq(slow.early, 0);
     ck_assert_int_eq(slow.slices, 0);
@@ -538,11 +550,9 @@ END_TEST
 /* Another rank ends the job while this one makes a parameter's values; the copy that follows still runs. */
 static yk_status read_aborted(void *object, uint64_t from, uint64_t n, float *to, yk_error *err)
 {
-    yk_error why = YK_ERROR_INIT;
     (void)from, (void)err;
     memset(to, 0, n * sizeof *to);
-    yk__fail(&why, YK_E_CANCELLED, "another rank has ended");
-    yk__group_abort(object, &why);
+    end_job(object);
     slow.slices = 3;
     return YK_OK;
 }
@@ -582,6 +592,64 @@ START_TEST(values_stay_until_their_copy_has_ended)
 }
 END_TEST
 
+static void dead_abort(yk_comm *comm)
+{
+    (void)comm;
+    slow.aborts += slow.slices > 0;
+    slow.slices = 0;
+}
+
+static void dead_leave(yk_comm *comm)
+{
+    (void)comm;
+}
+
+/* A read in an ended job, the engine's end in such a job, and in one that ends meanwhile: no wait is behind the collective. */
+START_TEST(a_collective_of_a_dead_rank_is_aborted_before_waits)
+{
+    static const yk_coll dead = {.size = sizeof dead, .abort = dead_abort, .leave = dead_leave};
+    truth t = {0};
+    float x[ROWS * IN], loss, value[64];
+    int32_t y[ROWS];
+    uint32_t seed = 7;
+    rig r;
+    rig_open(&r, &t, YK_F32);
+    draw_data(&seed, x, y);
+    rig_micro(&r, x, y, true);
+    slow.real = r.dev->table;
+    slow.table = *slow.real;
+    slow.table.queue_wait = slow_wait;
+    r.dev->table = &slow.table;
+    rig_submit(&r, x, y, true, &loss);
+    r.e->params.island.coll = &dead;
+    r.e->params.island.comm = (yk_comm *)&slow;
+    slow.slices = HELD;
+    if (_i == 2)
+        slow.ends = r.group;
+    else
+        end_job(r.group);
+    if (_i == 0)
+        ck_assert_int_eq(yk__engine_param_read(r.e, r.number[0], value, &r.err), YK_E_CANCELLED);
+    else
+        yk__queue_drain(&r.e->queue);
+    ck_assert_int_eq(slow.aborts, 1);
+    slow.ends = NULL;
+    rig_close(&r);
+}
+END_TEST
+
+/* Its communicator and lists would be lost. */
+START_TEST(an_open_island_is_not_opened_again)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__exchange exchange = {.world = 2};
+    yk__queue queue = {.dev = NULL};
+    yk__island island = {.asked = true, .size = 2};
+    ck_assert_int_eq(yk__island_open(&island, &queue, &exchange, &err), YK_OK);
+    ck_assert_uint_eq(island.size, 2);
+}
+END_TEST
+
 int main(void)
 {
     TCase *c = tcase_create("engine");
@@ -596,5 +664,7 @@ int main(void)
     tcase_add_test(c, a_planning_device_counts_the_same);
     tcase_add_test(c, closing_an_aborted_job_waits_for_the_device);
     tcase_add_loop_test(c, values_stay_until_their_copy_has_ended, 0, 2);
+    tcase_add_loop_test(c, a_collective_of_a_dead_rank_is_aborted_before_waits, 0, 3);
+    tcase_add_test(c, an_open_island_is_not_opened_again);
     return suite_run("run_train", c);
 }
