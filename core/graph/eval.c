@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reference evaluation of a graph's nodes, in float64: the driver. The start-up probe (simple.c), yoke-cts and a plugin's host->eval_node
- * (host.c) call it. Training calls it by host->eval_node alone, for an operation that a device lacks. No state; any thread.
+ * Reference evaluation of a graph's nodes, in float64: the driver. simple.c calls yk__eval_node_rounded for the start-up probe and
+ * yoke-cts, and host.c calls yk__eval_node for plugins. Only tests call yk__eval_graph. Training calls it by host->eval_node alone, for an
+ * operation that a device lacks. No state; any thread.
  *
  * Every operand is read into a dense array of doubles, the operation computes in double, every result is written once. Simple and slow on
  * purpose, since all tests compare with it.
@@ -205,7 +206,7 @@ static int64_t element_offset(const yk_value *v, int64_t e)
     return o;
 }
 
-/* How many elements of v, from each multiple of that number on, lie *step elements apart. */
+/* run_length returns n: each n adjacent elements of v, from a multiple of n on, lie *step elements apart in memory. */
 static int64_t run_length(const yk_value *v, int64_t *step)
 {
     uint32_t d = v->dims;

@@ -16,6 +16,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(yk_job *) table[JOBS];
+static _Atomic uint16_t serial_of[JOBS]; /* by place in the table; 0: free. Another thread may free a job at any time, with its own copy */
 static uint16_t serials;
 
 static _Thread_local const char *here_file;
@@ -43,16 +44,27 @@ const char *yk__here_text(char *buf, size_t n)
     return buf;
 }
 
+/* A serial that no open job has, as a job may outlive 65535 later ones. */
+static uint16_t serial_next(void)
+{
+    bool used = true;
+    while (used) {
+        used = ++serials == 0;
+        for (int i = 0; i < JOBS; i++)
+            used |= atomic_load(&serial_of[i]) == serials;
+    }
+    return serials;
+}
+
 yk_status yk__job_register(yk_job *job, yk_error *err)
 {
     yk_status s = YK_E_ARG;
     pthread_mutex_lock(&lock);
     for (int i = 0; i < JOBS && s; i++)
         if (!atomic_load(&table[i])) {
-            if (++serials == 0)
-                serials = 1;
-            job->serial = serials;
+            job->serial = serial_next();
             atomic_store(&table[i], job);
+            atomic_store(&serial_of[i], job->serial);
             s = YK_OK;
         }
     pthread_mutex_unlock(&lock);
@@ -62,10 +74,11 @@ yk_status yk__job_register(yk_job *job, yk_error *err)
 void yk__job_unregister(yk_job *job)
 {
     pthread_mutex_lock(&lock);
-    for (int i = 0; i < JOBS; i++) {
-        yk_job *expected = job;
-        atomic_compare_exchange_strong(&table[i], &expected, NULL);
-    }
+    for (int i = 0; i < JOBS; i++)
+        if (atomic_load(&table[i]) == job) {
+            atomic_store(&serial_of[i], 0);
+            atomic_store(&table[i], NULL);
+        }
     pthread_mutex_unlock(&lock);
 }
 
@@ -85,11 +98,9 @@ yk_job *yk__job_of(yk_t x)
     uint16_t serial = (uint16_t)(x.id >> 48);
     if (!serial)
         return NULL;
-    for (int i = 0; i < JOBS; i++) {
-        yk_job *j = atomic_load_explicit(&table[i], memory_order_acquire);
-        if (j && j->serial == serial)
-            return j;
-    }
+    for (int i = 0; i < JOBS; i++)
+        if (atomic_load_explicit(&serial_of[i], memory_order_acquire) == serial)
+            return atomic_load_explicit(&table[i], memory_order_acquire);
     return NULL;
 }
 
@@ -183,6 +194,11 @@ const char *yk_error_text(const yk_job *job)
     if (job && !job->error.status && atomic_load(&job->cancelled))
         return job->cancel_text;
     return job ? job->error.text : "out of memory";
+}
+
+yk_status yk__job_why(const yk_job *job, yk_error *err)
+{
+    return yk__fail(err, yk_error_status(job), "%s", yk_error_text(job));
 }
 
 void yk_fail(yk_job *job, yk_status status, const char *text)

@@ -161,6 +161,7 @@ yk_job *yk__job_of(yk_t x); /* NULL if there is no such job */
 /* Keeps the first failure and resets err. The user's place is put before it: of the node's call if the error names a node
  * (yk__job_fail), else of the last call. */
 void yk__job_fail(yk_job *job, yk_error *err);
+yk_status yk__job_why(const yk_job *job, yk_error *err); /* writes the job's error, or its cancel, to err; returns its status */
 void yk__job_failf(yk_job *job, yk_status status, const char *fmt, ...) YK_PRINTF(3, 4);
 /* False, with an error that names the argument, if a call got NULL for it: an unset environment variable, or argv's end. */
 bool yk__job_given(yk_job *job, const char *call, const char *argument, const void *value);

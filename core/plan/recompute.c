@@ -6,9 +6,9 @@
  *
  * Stored all the same: values that forward nodes outside of the block read, values that the caller needs, and sums over ranks.
  *
- * Without a request: large values that one pass over memory makes from stored values. Such are copies in another order or format. So are
- * an activation function and a layer's normalisation, unless the request keeps them. Each such chain is a block by itself. passes.c runs
- * it in the step thread, anew with more blocks if the plan passes the memory limit.
+ * Without a request the pass recomputes large values that one pass over memory makes from stored values. Such are copies in another
+ * order or format. So are an activation function and a layer's normalisation, unless the request keeps them. Each such chain is a block by
+ * itself. passes.c runs it in the step thread, anew with more blocks if the plan passes the memory limit.
  */
 #include <string.h>
 
@@ -76,7 +76,7 @@ static void find_inner(recomputing *state)
 
 /* ---- Chains of cheap nodes ---- */
 
-/* A weight that is pulled for a time is cast each time. */
+/* casts_no_weight is true also for a weight that is pulled for a time, as each use casts it again. */
 static bool casts_no_weight(const recomputing *state, uint32_t slot)
 {
     return slot == YK_NONE || yk__plan_pulled(state->work->request, &state->remap.src->slot[slot]) != YK_NONE;
@@ -189,7 +189,7 @@ static yk__vid value_again(recomputing *state, yk__vid v)
 
 static void emit_block(recomputing *state, uint32_t block);
 
-/* The blocks that its operands come from stand before it: backward's nodes read blocks, and nodes of a block read chains of cheap ones. */
+/* emit_node first emits the blocks of its operands. Backward's nodes read blocks, and nodes of a block read chains of cheap ones. */
 static void emit_node(recomputing *state, uint32_t k, bool twice)
 {
     const yk__graph *src = state->remap.src;

@@ -264,6 +264,7 @@ none)
     broken_far EARLY 'queue/*_after_run' 'expected'
     broken_far SCRATCH 'queue/side_by_side' 'two queues at a time'
     broken_far ABORT 'queue/abort' 'that was aborted gives YK_OK'
+    broken_far SPAN_ABORT 'queue/abort' 'queue_span on a queue that was aborted gives YK_OK'
     broken_far ABORT_STATUS 'queue/abort' 'expected YK_E_DEVICE_LOST\|expected its reason, YK_E_DEVICE_LOST'
     broken_island COLL_WAITS 'extension/coll.all_reduce.2.waits' 'yk.coll.1: all_reduce over 2 members'
     broken_island COLL_ABORT 'extension/coll.abort' 'yk.coll.1: after abort'

@@ -443,7 +443,7 @@ static yk_status bad_pin(yk_device *dev, void *memory, uint64_t bytes, yk_pin **
 }
 #endif
 
-#if defined BREAK_SPAN_ZERO || defined BREAK_SPAN_UNIT || defined BREAK_SPANS_FEW
+#if defined BREAK_SPAN_ZERO || defined BREAK_SPAN_UNIT || defined BREAK_SPANS_FEW || defined BREAK_SPAN_ABORT
 static yk_status bad_span(yk_queue *q, uint64_t point, uint64_t *begin_ns, uint64_t *end_ns)
 {
 #ifdef BREAK_SPANS_FEW /* of the last 16 points alone */
@@ -457,6 +457,8 @@ static yk_status bad_span(yk_queue *q, uint64_t point, uint64_t *begin_ns, uint6
 #elif defined BREAK_SPAN_UNIT /* in us */
     *begin_ns /= 1000;
     *end_ns /= 1000;
+#elif defined BREAK_SPAN_ABORT /* also of an aborted queue */
+    return st == YK_E_ARG ? st : YK_OK;
 #endif
     return st;
 }
@@ -530,7 +532,7 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
 #if defined BREAK_ABORT || defined BREAK_ABORT_LATE || defined BREAK_ABORT_RUNS || defined BREAK_ABORT_STATUS
     bad.queue_abort = bad_abort;
 #endif
-#if defined BREAK_SPAN || defined BREAK_SPAN_ZERO || defined BREAK_SPAN_UNIT || defined BREAK_SPANS_FEW
+#if defined BREAK_SPAN || defined BREAK_SPAN_ZERO || defined BREAK_SPAN_UNIT || defined BREAK_SPANS_FEW || defined BREAK_SPAN_ABORT
     bad.queue_span = bad_span;
 #endif
     return abi == YK_ABI ? &bad : NULL;

@@ -198,16 +198,19 @@ static bool queue_works(cts *c, yk_queue *q, uint64_t point)
 
 void cts_queue_refuses(cts *c, yk_queue *q, yk_status why, yk_buffer *b, const yk_submit *run)
 {
-    static const char *const names[] = {"queue_wait", "queue_poll", "queue_copy", "queue_run", "queue_wait again"};
+    static const char *const names[] = {"queue_wait", "queue_poll", "queue_copy", "queue_run", "queue_span", "queue_wait again"};
     static uint8_t back[64]; /* a copy that is not refused may come later */
-    uint64_t point = 77, done = 0;
+    uint64_t point = 77, done = 0, begin, end;
     for (uint32_t i = 0; i < sizeof names / sizeof *names && !c->failed_now; i++) {
         memset(back, 0x5a, sizeof back);
         const yk_status s = i == 1   ? c->t->queue_poll(q, &done)
                             : i == 2 ? yk_get(c->t, q, b, 0, back, sizeof back, &point)
                             : i == 3 ? c->t->queue_run(q, run, &point)
+                            : i == 4 ? c->t->queue_span(q, 1, &begin, &end)
                                      : c->t->queue_wait(q, 1, c->timeout_ns);
-        if (s != why)
+        if (i == 4 && s == YK_E_UNSUPPORTED) /* not offered */
+            yk__plugin_message();
+        else if (s != why)
             cts_fail(c, "%s on a queue that was aborted gives %s, expected its reason, %s", names[i], yk__status_name(s),
                      yk__status_name(why));
         else if (!*yk__plugin_message())

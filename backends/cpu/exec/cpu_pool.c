@@ -3,7 +3,7 @@
  * The pool of worker threads, one for each core of the device. This file has their events, the phases of a run, and the measured cost of
  * waking.
  *
- * cpu_program.c runs a program's steps with cpu_pool_run, in the queue's thread, which is worker 0 (cpu_queue.c). One run at a time. A call
+ * cpu_program.c runs programs of several workers with cpu_pool_run, in the queue's thread, which is worker 0. One run at a time. A call
  * returns when all pieces are done; it does not wait for a worker that never came (cpu_pool.h).
  */
 #define _GNU_SOURCE
@@ -290,7 +290,7 @@ int cpu_pool_size(const cpu_pool *pool)
 
 /* ---- Measurement ---- */
 
-/* Time until the called workers come; SPIN_MOST_NS if too few come in time. */
+/* pool_call returns the time until the called workers come; SPIN_MOST_NS or more means that too few came. */
 static uint64_t pool_call(cpu_pool *pool, int wanted)
 {
     atomic_store(&pool->arrived, 0);

@@ -3,8 +3,8 @@
  * Runs a compiled program (cpu_build.c made it): each step is a function over pieces. A step worth sharing is a phase of the pool; the
  * worker that ended the last phase runs the serial steps after it.
  *
- * cpu_queue.c calls cpu_prog_run in the queue's thread, one run at a time, with memory for the workers. It returns when all steps are done.
- * Sizes are bytes.
+ * cpu_queue.c calls cpu_prog_run in the queue's thread, or in the submitting thread for a short serial program (run_inline). Runs come one
+ * at a time, with memory for the workers. A run returns when all steps are done. Sizes are bytes.
  */
 #include <math.h>
 

@@ -3,7 +3,8 @@
  * The in-order queue of the CPU device: a ring of jobs (programs and copies) and a thread that runs them. The thread is bound to the
  * device's first core, and is worker 0 of the pool.
  *
- * The plugin's table calls it (cpu_plugin.c), any one thread at a time. A submission returns a point, and the points are done in order.
+ * The plugin's table (cpu_plugin.c) calls it. One thread at a time submits work or asks for a span; any thread may poll, wait or abort
+ * meanwhile. Another queue's thread waits, too (wait_for_other). A submission returns a point, and the points are done in order.
  * Short work that finds the queue idle runs at once in the caller: a hand-over would cost more. A failure stays: later calls return it.
  */
 #define _GNU_SOURCE
@@ -327,9 +328,11 @@ yk_status cpu_queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
     return YK_OK;
 }
 
-/* Address of an end of a copy; NULL, with a message, if the buffer is too short. */
+/* Address of an end of a copy. NULL, with a message, if the buffer is too short, or if bytes should come from or go to NULL. */
 static char *copy_end(const yk_buffer *b, const void *host, uint64_t offset, uint64_t bytes)
 {
+    if (!b && bytes && !host)
+        cpu_host->fail("cpu", "a copy of %llu bytes: expected a buffer or host memory at each end, got NULL", (unsigned long long)bytes);
     if (!b)
         return (char *)(uintptr_t)host;
     if (offset <= b->bytes && bytes <= b->bytes - offset)
@@ -406,7 +409,10 @@ void cpu_queue_abort(yk_queue *q, yk_status why)
 
 yk_status cpu_queue_span(yk_queue *q, uint64_t point, uint64_t *begin_ns, uint64_t *end_ns)
 {
+    const yk_status s = queue_status(q);
     const uint64_t done = atomic_load(&q->done), last = atomic_load(&q->submitted);
+    if (s != YK_OK)
+        return s;
     if (!point || point > done || last - point > SPANS) {
         cpu_host->fail("cpu", "expected one of the last %d points, up to %llu, got point %llu, whose span is not kept", SPANS,
                        (unsigned long long)done, (unsigned long long)point);

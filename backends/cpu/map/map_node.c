@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The planner of elementwise nodes, single operations or fused ones (map): compiles the node's elementwise program (map_plan.c) and emits
- * one step. cpu_ops.c calls cpu_plan_map while a program is compiled; in a run any worker evaluates any block of elements (map.c).
+ * one step. cpu_ops.c calls cpu_plan_map while it compiles a program, in any thread. In a run, each worker that takes a piece evaluates the
+ * piece's blocks of elements (map.c).
  */
 #include "backends/cpu/map/map.h"
 #include "backends/cpu/map/map_internal.h"
 #include "plugins/kit/value.h"
 
-#define SHARE 2048 /* elements that are not divided between workers */
+#define SHARE 2048 /* bounds a worker's smallest share: at most so many elements, but at least one block of the map */
 
 typedef struct map_args {
     const cpu_map *map;

@@ -48,7 +48,7 @@ static bool hash_part(yk_job *job, bool by_all, yk__span part, uint64_t *hash)
     if (!all)
         yk__fail_mem(&err, job->team.world * sizeof *all, "the parameters' hash");
     else if (by_all && !yk__job_catch_up(job))
-        yk__fail(&err, job->error.status, "%s", job->error.text);
+        yk__job_why(job, &err);
     if (!err.status && reads)
         yk__engine_hashes(job->engine, part, &own, &err);
     if (!err.status && by_all)

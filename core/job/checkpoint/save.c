@@ -280,7 +280,7 @@ static yk_status save_file(yk__writers *w, yk_job *job, const char *file, bool m
 {
     tensors t;
     if (!tensors_list(job, moments, &t))
-        return yk__fail(err, job->error.status, "%s", job->error.text);
+        return yk__job_why(job, err);
     t.kept = kept;
     yk__writers_file(w,
                      &(yk__tensors_out){.name = file, .tensor = t.out, .n = t.n, .owner = tensor_owner, .read = tensor_read,
@@ -294,7 +294,7 @@ yk_status yk__save_companions(yk_job *job, const char *dir, yk_error *err)
 {
     for (size_t i = 0; i < job->attached.n_companion && yk_ok(job); i++)
         job->attached.companion[i].write(job->attached.companion[i].object, dir);
-    return yk_ok(job) ? YK_OK : yk__fail(err, job->error.status, "%s", job->error.text);
+    return yk_ok(job) ? YK_OK : yk__job_why(job, err);
 }
 
 /* Writes all files except the state; c is NULL on ranks other than 0. */
@@ -381,7 +381,7 @@ static yk_status stored_put(tensors *t, int64_t i, yk__safetensors *st, const yk
     if ((!yk__engine_is_pulled(job->engine) && yk__stored_check(st, x, err)) || yk__stored_values(st, x, true, &source, err))
         return err->status;
     if (!t->moments)
-        return yk__param_give(job, p, source) ? YK_OK : yk__fail(err, job->error.status, "%s", job->error.text);
+        return yk__param_give(job, p, source) ? YK_OK : yk__job_why(job, err);
     yk__engine_moment_give(job->engine, t->kind[i], p->number, &source, err);
     source.free(source.object);
     return err->status;
@@ -392,7 +392,7 @@ static yk_status state_put(tensors *t, int64_t i, yk__safetensors *st, const yk_
     yk_job *job = t->job;
     if (tensors_reserve(t, err) || yk__safetensors_load(st, x, 0, x->bytes, t->whole, err))
         return err->status;
-    return yk__param_put_file(job, &job->param[t->param[i]], t->whole) ? YK_OK : yk__fail(err, job->error.status, "%s", job->error.text);
+    return yk__param_put_file(job, &job->param[t->param[i]], t->whole) ? YK_OK : yk__job_why(job, err);
 }
 
 static yk_status tensor_put(tensors *t, int64_t i, yk__safetensors *st, yk_error *err)
@@ -442,7 +442,7 @@ static yk_status tensors_load(yk_job *job, yk__safetensors *st, bool moments, yk
 {
     tensors t;
     if (!tensors_list(job, moments, &t))
-        return yk__fail(err, job->error.status, "%s", job->error.text);
+        return yk__job_why(job, err);
     if (yk__safetensors_count(st) != t.n)
         fail_other_tensors(&t, st, err);
     for (int64_t i = 0; i < t.n && !err->status; i++)

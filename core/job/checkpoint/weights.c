@@ -215,7 +215,7 @@ static yk_status tensor_fetch(void *user, int64_t i, uint64_t from, void *buf, s
     if (w->held != i) {
         yk__job_param *p = yk__param_of(w->job, "yk_weights_save", w->param[i]);
         if (!p || !yk__param_get_file(w->job, p, w->whole))
-            return yk__fail(err, yk_error_status(w->job), "%s", yk_error_text(w->job));
+            return yk__job_why(w->job, err);
         w->held = i;
     }
     memcpy(buf, (const char *)w->whole + from, bytes);

@@ -104,6 +104,11 @@ static void run_sums(const yk_plugin *p, yk_device *dev, int64_t n, int times, f
     }
     ck_assert_int_eq(p->queue_wait(q, last + 1, 2000000), YK_E_ARG);
     ck_assert_int_eq(yk_put(p, q, b[0], bytes, x, 4, &point), YK_E_ARG);
+    for (int puts = 0; puts < 2; puts++) { /* no memory at one end */
+        *said = 0;
+        ck_assert_int_eq(puts ? yk_put(p, q, b[0], 0, NULL, 4, &point) : yk_get(p, q, b[0], 0, NULL, 4, &point), YK_E_ARG);
+        ck_assert_msg(strstr(said, "got NULL"), "the plugin said '%s'", said);
+    }
     p->queue_free(q);
     p->program_free(prog);
     for (int i = 0; i < 4; i++)

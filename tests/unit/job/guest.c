@@ -329,6 +329,33 @@ START_TEST(a_cancelled_loop_ends)
 }
 END_TEST
 
+static void job_end(void *object, const char *dir)
+{
+    (void)dir;
+    yk_cancel(object);
+}
+
+static void cancel_is_error(yk_job *job)
+{
+    ck_assert_int_eq(yk_error_status(job), YK_E_CANCELLED);
+    ck_assert_msg(strstr(yk_error_text(job), "cancelled by yk_cancel"), "the error is '%s'", yk_error_text(job));
+    ck_assert_int_eq(yk_close(job), 1);
+}
+
+START_TEST(a_cancel_in_a_save_is_its_error)
+{
+    char folder[] = "/tmp/yoke-guest-XXXXXX", path[64];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/checkpoint", folder);
+    yk_job *job = yk_open(&(yk_config){.devices = "cpu:0", .quiet = true});
+    yk_param(job, "w", 1, (const int64_t[]){4}, (yk_init){YK_INIT_ONES, 0, 0});
+    yk_on_save(job, job, job_end);
+    yk_save(job, path);
+    cancel_is_error(job);
+    ck_assert_msg(rmdir(folder) == 0, "the save left files in %s", folder);
+}
+END_TEST
+
 START_TEST(another_thread_ends_a_command)
 {
     for (int convolves = 0; convolves < 2; convolves++) {
@@ -666,6 +693,7 @@ int main(void)
     tcase_add_test(t, other_devices_end_a_step);
     tcase_add_test(t, a_job_ends_at_any_instant);
     tcase_add_test(t, a_cancelled_loop_ends);
+    tcase_add_test(t, a_cancel_in_a_save_is_its_error);
     tcase_add_test(t, threads_that_open_at_once);
     tcase_add_loop_test(t, all_ranks_name_the_canceller, 0, 4);
     tcase_add_test(t, lines_go_to_the_program);
