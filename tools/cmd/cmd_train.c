@@ -69,7 +69,6 @@ static void read_optimizer(train_run *r, bool *bad)
     r->clip = yk__cli_real(cli, "max-grad-norm", 0, 1e30, bad);
     r->lr = yk__cli_real(cli, "learning-rate", 0, 1e10, bad);
     r->decay = yk__cli_real(cli, "weight-decay", 0, 1e10, bad);
-    train_steps_read(cli, "warmup-steps", bad);
     yk__cli_real(cli, "warmup-ratio", 0, 1, bad);
     yk__cli_real(cli, "label-smoothing-factor", 0, 0.999999, bad);
     if (k > OPTIM_SGD)
