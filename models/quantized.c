@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Refuses folders of quantized weights. Their numbers are not their values: a value needs the scales beside it and the configuration of
- * the library. Each library marks its folders in its own way; such weights are refused in every type. load.c asks,
- * in the step thread.
+ * the library. Each library marks its folders in its own way; such weights are refused in every type. A folder with an adapter (PEFT's
+ * LoRA and others) beside its weights is refused, too, as transformers would apply it. load.c asks, in the step thread.
  */
 #include "models/model.h"
 
@@ -60,6 +60,9 @@ bool model_quantized_check(yk_job *job, const char *path)
     for (size_t i = 0; i < sizeof files / sizeof files[0] && yk_ok(job); i++)
         if (file_there(path, files[i]))
             folder_refuse(job, path, files[i]);
+    if (yk_ok(job) && file_there(path, "adapter_config.json"))
+        model_fail(job, YK_E_FORMAT, "%.200s: adapter_config.json names an adapter, which Yoke does not apply: merge it into the weights, "
+                   "and take that folder (peft: merge_and_unload, save_pretrained)", path);
     return yk_ok(job);
 }
 

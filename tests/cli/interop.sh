@@ -339,6 +339,8 @@ ok "no quantization is none" alike classes 'c["quantization_config"] = None'
 for file in $(ends_of quantize_config.json quant_config.json hf_quant_config.json quanto_qmap.json); do
     ok "$file beside it" refused classes "$file says that the weights are quantized" "open(sys.argv[1] + '/$file', 'w').write('{}')"
 done
+ok "an adapter beside it" refused classes "adapter_config.json names an adapter, which Yoke does not apply" \
+    "open(sys.argv[1] + '/adapter_config.json', 'w').write('{}')"
 for name in $(ends_of SCB absmax weight_scale weight_scale_inv qweight qzeros scales weight_packed); do
     ok "a tensor of ..$name" refused mlm 'belongs to quantized weights' \
         "t['bert.encoder.layer.0.output.dense.$name'] = ('F32', [1], bytes(4))"
