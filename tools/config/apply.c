@@ -467,7 +467,7 @@ char **settings_apply(const settings_job *job, int *argc, char **argv, int *code
     static char **list; /* the result; static, as nothing frees it */
     const int given = *argc;
     bool decided = false;
-    char **typed = calloc((size_t)given + 2, sizeof *typed);
+    char **typed = calloc((size_t)given + 2, sizeof *typed), **joined = NULL;
     int end, kept;
     *code = YK_EXIT_USAGE;
     if (!typed) {
@@ -492,7 +492,7 @@ char **settings_apply(const settings_job *job, int *argc, char **argv, int *code
     if (command_has(command, "optim") && !a.dry)
         later_refuse(&a);
     if (!a.read.messages && !a.read.err.status) {
-        list = applier_join(&a, typed, kept, end, argc, argv);
+        list = joined = applier_join(&a, typed, kept, end, argc, argv);
         say_other(&a);
         if (!a.dry)
             say_idle(&a);
@@ -515,6 +515,7 @@ char **settings_apply(const settings_job *job, int *argc, char **argv, int *code
                              : yk__cli_usage(command, "--dry-run shows the fate of each key of a file of settings: expected such a file "
                                              "(--config-file, --deepspeed)");
     }
+    free(list ? NULL : joined);
     free(typed);
     settings_free(&a.read);
     return list;
