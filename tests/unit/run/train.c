@@ -564,22 +564,28 @@ static void expect_settled(const rig *r, yk_status s)
     ck_assert_msg(r->dev->stopped || !slow.slices, "the copy still runs");
 }
 
+/* A rig with one step submitted, whose device's waits are slow_wait's. */
+static void rig_open_slow(rig *r, const truth *t, float *x, int32_t *y, float *loss)
+{
+    uint32_t seed = 7;
+    rig_open(r, t, YK_F32);
+    draw_data(&seed, x, y);
+    rig_micro(r, x, y, true);
+    slow.real = r->dev->table;
+    slow.table = *slow.real;
+    slow.table.queue_wait = slow_wait;
+    r->dev->table = &slow.table;
+    rig_submit(r, x, y, true, loss);
+}
+
 START_TEST(values_stay_until_their_copy_has_ended)
 {
     const bool reads = _i;
     truth t = {0};
     float x[ROWS * IN], loss, value[64];
     int32_t y[ROWS];
-    uint32_t seed = 7;
     rig r;
-    rig_open(&r, &t, YK_F32);
-    draw_data(&seed, x, y);
-    rig_micro(&r, x, y, true);
-    slow.real = r.dev->table;
-    slow.table = *slow.real;
-    slow.table.queue_wait = slow_wait;
-    r.dev->table = &slow.table;
-    rig_submit(&r, x, y, true, &loss);
+    rig_open_slow(&r, &t, x, y, &loss);
     expect_ok(&r, yk__engine_wait(r.e, 0, &r.err));
     if (reads) {
         read_aborted(r.group, 0, 1, value, &r.err);
@@ -611,16 +617,8 @@ START_TEST(a_collective_of_a_dead_rank_is_aborted_before_waits)
     truth t = {0};
     float x[ROWS * IN], loss, value[64];
     int32_t y[ROWS];
-    uint32_t seed = 7;
     rig r;
-    rig_open(&r, &t, YK_F32);
-    draw_data(&seed, x, y);
-    rig_micro(&r, x, y, true);
-    slow.real = r.dev->table;
-    slow.table = *slow.real;
-    slow.table.queue_wait = slow_wait;
-    r.dev->table = &slow.table;
-    rig_submit(&r, x, y, true, &loss);
+    rig_open_slow(&r, &t, x, y, &loss);
     r.e->params.island.coll = &dead;
     r.e->params.island.comm = (yk_comm *)&slow;
     slow.slices = HELD;
