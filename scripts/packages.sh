@@ -5,9 +5,11 @@ PACKAGES_BUILD="gcc make autoconf automake libtool autoconf-archive pkg-config l
 libutf8proc-dev libpcre2-dev zlib1g-dev libsodium-dev libyaml-dev libfabric-dev ocl-icd-opencl-dev libvulkan-dev"
 PACKAGES_OPENCL="pocl-opencl-icd"
 # where they cannot be installed, the tests of these launchers are skipped by name
-PACKAGES_LAUNCHERS="openmpi-bin mpich libpmix-dev slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge iproute2 iptables \
+PACKAGES_LAUNCHERS="openmpi-bin mpich slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge iproute2 iptables \
 procps"
-PACKAGES_TEST="check python3 python3-pip binutils valgrind g++ clang dataset-fashion-mnist mesa-opencl-icd mesa-vulkan-drivers \
+# what builds of tests find or leave out
+PACKAGES_CHECK="check python3 libpmix-dev"
+PACKAGES_TEST="python3-pip binutils valgrind g++ clang dataset-fashion-mnist mesa-opencl-icd mesa-vulkan-drivers \
 vulkan-validationlayers spirv-tools locales"
 
 missing_packages() {
