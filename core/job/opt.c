@@ -286,3 +286,12 @@ bool yk__opt_made(yk_opt *opt)
 {
     return yk__params_ready(opt->job) && layout_make(opt);
 }
+
+bool yk__opt_window_ended(yk_job *job, const char *call, const char *why)
+{
+    const uint32_t n = job->opt ? job->opt->micro + job->step.loss_sent : 0;
+    if (n)
+        yk__job_failf(job, YK_E_ARG, "%s: %u micro batches of an accumulation window are done and their gradients %s: call it after the "
+                                     "step that ends the window (yk_stepped)", call, n, why);
+    return !n;
+}

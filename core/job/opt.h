@@ -47,6 +47,11 @@ struct yk_sched {
 
 void yk__opt_free(yk_opt *opt);
 bool yk__opt_made(yk_opt *opt);   /* registers the optimizer with the engine; false after a failure */
+/*
+ * True between two accumulation windows. Within one the job fails: micro batches are done, or the gradient of one was computed. call is the
+ * public function, why ends "their gradients ..".
+ */
+bool yk__opt_window_ended(yk_job *job, const char *call, const char *why);
 void yk__opt_follow(yk_sched *s); /* sets the optimizer's rate, and momentum, for the schedule's step */
 
 #endif

@@ -14,6 +14,7 @@
 #include "core/base/hash.h"
 #include "core/job/first_values.h"
 #include "core/job/input.h"
+#include "core/job/opt.h"
 #include "core/io/utf8.h"
 
 yk_t yk__param_handle(const yk_job *job, size_t i)
@@ -90,6 +91,8 @@ yk_t yk_param(yk_job *job, const char *name, uint32_t dims, const int64_t *dim, 
         yk__job_failf(job, YK_E_ARG, "parameter %s: the optimizer has stepped already; make parameters before", name);
         return YK__POISON;
     }
+    if (yk_ok(job) && !yk__opt_window_ended(job, "yk_param", "would be lost"))
+        return YK__POISON;
     yk__job_param *p = param_add(job, name, false, YK_F32, dims, dim, init);
     return p ? yk__param_handle(job, (size_t)(p - job->param)) : YK__POISON;
 }
@@ -213,6 +216,8 @@ void yk_freeze(yk_t param, bool frozen)
         return;
     if (p->state)
         yk__job_failf(job, YK_E_ARG, "yk_freeze: %s is a state, which is never trained", p->name);
+    else if (!yk__opt_window_ended(job, "yk_freeze", "would be lost"))
+        return;
     else if (yk__engine_param_trained(job->engine, p->number, !frozen, &err))
         yk__job_fail(job, &err);
     else
@@ -348,6 +353,7 @@ void yk_grad_read(yk_t param, float *data, size_t n)
         return;
     if (p->state || p->frozen)
         yk__job_failf(job, YK_E_ARG, "yk_grad_read: %s is %s", p->name, p->state ? "a state" : "frozen");
-    else if (yk__engine_grad_read(job->engine, p->number, data, &err))
+    else if (yk__opt_window_ended(job, "yk_grad_read", "are not yet complete") &&
+             yk__engine_grad_read(job->engine, p->number, data, &err))
         yk__job_fail(job, &err);
 }

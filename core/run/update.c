@@ -155,8 +155,12 @@ yk_status yk__updater_run(yk__updater *u, const yk__update *update, yk__updated 
     yk__updated done = {.bad_param = UINT32_MAX};
     double factor;
     yk__exchange_updating(p->exchange, true);
-    if (yk__params_reduce(p, err) || judge_gradients(u, update, &done, &factor, err) ||
-        (moves && !done.skipped && (step_slices(u, update, factor, err) || publish_values(u, err)))) {
+    if (yk__params_reduce(p, err) || judge_gradients(u, update, &done, &factor, err)) {
+        out->not_finite = done.not_finite;
+        return err->status;
+    }
+    yk__exchange_updating(p->exchange, true); /* a wait for excluded ranks within reduce or norm published the update before */
+    if (moves && !done.skipped && (step_slices(u, update, factor, err) || publish_values(u, err))) {
         out->not_finite = done.not_finite;
         return err->status;
     }

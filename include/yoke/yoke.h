@@ -301,14 +301,14 @@ typedef struct yk_init {
 
 /* The first read, write or step after new parameters lays out all of them, together on all ranks. */
 
-/* A parameter of shape dim[0..dims): f32, trained, saved under its name, which is unique. Lives as long as the job. */
+/* A parameter of shape dim[0..dims): f32, trained, saved under its unique name. Lives with the job. Error within a window, as yk_freeze. */
 YK_API yk_t yk_param(yk_job *job, const char *name, uint32_t dims, const int64_t *dim, yk_init init);
 /* A buffer that is saved but not trained (running statistics), filled with `value`; dtype YK_F32 or YK_I32 (saved as I64). */
 YK_API yk_t yk_state(yk_job *job, const char *name, yk_dtype dtype, uint32_t dims, const int64_t *dim, float value);
 /* Sets the state to a value of its shape when the step runs; once per step. The step's values read the old state, assigned ones too. */
 YK_API void yk_assign(yk_t state, yk_t value);
 /* frozen: no gradient, no update, no decay (torch's requires_grad off). Call it before the first step: it is an error once the optimizer
- * state exists. A trained parameter that no loss of a window depends on gets no update and no decay in that window. */
+ * state exists, or within an accumulation window. A trained parameter that no loss of a window depends on gets no update and no decay. */
 YK_API void yk_freeze(yk_t param, bool frozen);
 /* [safe] The number of parameters and states, which are numbered in order of creation. */
 YK_API uint32_t yk_param_count(const yk_job *job);
@@ -324,7 +324,7 @@ YK_API bool yk_param_is_state(const yk_job *job, uint32_t i);
 YK_API void yk_param_write(yk_t param, const float *data, size_t n);
 /* [all] [waits] Copies all n numbers of a parameter or state to data. A rank may read alone once parameters are laid out. */
 YK_API void yk_param_read(yk_t param, float *data, size_t n);
-/* [all] [waits] Copies the gradient of the last optimizer step, n numbers, summed over ranks and before clipping. */
+/* [all] [waits] Copies the last optimizer step's gradient, n numbers, summed over ranks, before clipping. Error within a window. */
 YK_API void yk_grad_read(yk_t param, float *data, size_t n);
 
 /* Host data of this step, copied: shape dim[0..dims), dtype f32, i32, u8 or bool. An input holds rows if its first length is a multiple
@@ -781,7 +781,7 @@ YK_API bool yk_model_decays(const yk_model *m, const char *param);
  * bits stay equal until the uninterrupted run would have changed its shares, which it reviews every ten steps. From then on results are
  * equal up to the order of sums. A job with another number of ranks measures anew. */
 YK_API void yk_save(yk_job *job, const char *dir);
-/* [all] [waits] Loads a checkpoint; the same parameters, optimizer, schedule and data must exist before. */
+/* [all] [waits] Loads a checkpoint; the same parameters, optimizer, schedule and data must exist before. Error within a window. */
 YK_API void yk_load(yk_job *job, const char *dir);
 
 /* ---- Places of errors ----------------------------------------------------------------------------------------------------- */

@@ -31,7 +31,8 @@ UNIT_TESTS += tests/dist/agree.test tests/dist/coll.test tests/dist/collect.test
 	tests/dist/message.test tests/dist/host_updates.test tests/dist/operands.test tests/dist/precision.test tests/dist/program.test \
 	tests/dist/pulled.test \
 	tests/dist/roles.test tests/dist/shm.test \
-	tests/dist/sliced.test tests/dist/topology.test tests/dist/train.test tests/dist/uneven.test tests/dist/written.test
+	tests/dist/sliced.test tests/dist/topology.test tests/dist/train.test tests/dist/uneven.test tests/dist/within_window.test \
+	tests/dist/written.test
 TSAN_TESTS += tests/dist/coll.test tests/dist/collect.test tests/dist/emergency.test tests/dist/hosts.test tests/dist/island.test \
 	tests/dist/local_sgd.test tests/dist/message.test tests/dist/pulled.test tests/dist/roles.test tests/dist/shm.test \
 	tests/dist/topology.test \

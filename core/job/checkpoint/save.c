@@ -346,12 +346,8 @@ void yk_save(yk_job *job, const char *dir)
                       "one, as a rank that is lost in a save leaves its files here", dir);
         return;
     }
-    if (job->opt && job->opt->micro) {
-        yk__job_failf(job, YK_E_ARG, "yk_save: %u micro batches of an accumulation window are done and their gradients are not "
-                                     "saved; save after the step that ends it (yk_stepped)",
-                      job->opt->micro);
+    if (!yk__opt_window_ended(job, "yk_save", "would not be saved"))
         return;
-    }
     if (!yk__params_ready(job) || (job->opt && !yk__opt_made(job->opt)) || !yk__local_sgd_average(job, true) || !have_whole(job) ||
         !yk__job_catch_up(job))
         return;
@@ -535,7 +531,8 @@ void yk_load(yk_job *job, const char *dir)
     yk_error err = YK_ERROR_INIT;
     json_t *state = NULL;
     uint64_t mark = 0;
-    if (!yk_ok(job) || !yk__job_given(job, "yk_load", "dir", dir) || (job->opt && !yk__opt_made(job->opt)))
+    if (!yk_ok(job) || !yk__job_given(job, "yk_load", "dir", dir) ||
+        !yk__opt_window_ended(job, "yk_load", "would be added to the checkpoint's next window") || (job->opt && !yk__opt_made(job->opt)))
         return;
     if (yk__checkpoint_read(dir, &state, &mark, &err) || check_format(dir, state, &err) || load_file(job, dir, MODEL, false, &err) ||
         check_state(job, dir, state, &err) || (job->opt && load_file(job, dir, MOMENTS, true, &err)) ||

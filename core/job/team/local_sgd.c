@@ -57,11 +57,8 @@ bool yk__local_sgd_average(yk_job *job, bool moments)
 {
     if (!yk__local_sgd_on(job) || !yk_ok(job))
         return yk_ok(job);
-    if (job->local_sgd.steps && job->opt->micro) {
-        yk__job_failf(job, YK_E_ARG, "LocalSGD: the parameters are to be averaged, and %u micro batches of an accumulation window are "
-                                     "done: do it after the step that ends it (yk_stepped)", job->opt->micro);
+    if (job->local_sgd.steps && !yk__opt_window_ended(job, "yk_average_params, or a call that averages", "belong to other values"))
         return false;
-    }
     return (!job->local_sgd.steps || average_params(job)) && (!moments || !job->local_sgd.moment_steps || average_moments(job));
 }
 
