@@ -59,10 +59,19 @@ static void aliases_take(yk_job *job, yk_settings *s)
     }
 }
 
+/* Keys by which transformers computes, so that null is an error there. */
+static const char *const needed[] = {
+    "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "max_position_embeddings",
+    "type_vocab_size", "hidden_dropout_prob", "attention_probs_dropout_prob", "layer_norm_eps", "hidden_act", "n_positions", "n_embd",
+    "n_layer", "n_head", "embd_pdrop", "attn_pdrop", "resid_pdrop", "layer_norm_epsilon", "activation_function"};
+
 bool model_config_check(yk_job *job, const model_kind *kind, yk_settings *s)
 {
     if (!strcmp(kind->model_type, "gpt2"))
         aliases_take(job, s);
+    for (size_t i = 0; i < sizeof needed / sizeof needed[0] && yk_ok(job); i++)
+        if (yk_settings_is_null(s, needed[i]))
+            model_fail(job, YK_E_ARG, "model %s: config.json: %s: expected a value, found null", kind->name, needed[i]);
     for (size_t i = 0; i < sizeof rules / sizeof rules[0] && yk_ok(job); i++)
         if (rule_is_for(&rules[i], kind) && !rule_holds(&rules[i], s))
             model_fail(job, YK_E_ARG, "model %s has %s=%.100s only, and the configuration says %.100s: it would compute something "
@@ -78,6 +87,14 @@ static const struct head_rule {
     {"bert", "BertForSequenceClassification, BertForMaskedLM, BertLMHeadModel, BertForPreTraining, BertModel"},
 };
 
+static bool key_in(const char *const *list, size_t n, const char *key)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(list[i], key))
+            return true;
+    return false;
+}
+
 static bool is_in_list(const char *list, const char *word, size_t n)
 {
     for (const char *p = strstr(list, word); n && p; p = strstr(p + 1, word))
@@ -89,6 +106,8 @@ static bool is_in_list(const char *list, const char *word, size_t n)
 bool model_head_check(yk_job *job, const char *path, yk_settings *s)
 {
     const char *type = yk_settings_text(s, "model_type", ""), *head = yk_settings_text(s, "architectures", "");
+    if (yk_settings_has(s, "architectures") && !yk_settings_text(s, "architectures", NULL))
+        model_fail(job, YK_E_ARG, "%.200s: architectures: expected a list of names", path);
     for (size_t i = 0; *head && i < sizeof heads / sizeof heads[0]; i++) {
         if (strcmp(heads[i].model_type, type) != 0 || is_in_list(heads[i].heads, head, strlen(head)))
             continue;
@@ -97,7 +116,20 @@ bool model_head_check(yk_job *job, const char *path, yk_settings *s)
                    strcmp(type, "gpt2") ? "Bert" : "GPT2");
         return false;
     }
-    return true;
+    return yk_ok(job);
+}
+
+/* Keys whose value, unless it is empty, makes transformers compute by other layers than any builder here. */
+static const char *const emptied[] = {"pruned_heads"};
+
+bool model_keys_check(yk_job *job, const char *path, yk_settings *s)
+{
+    const char *key;
+    for (uint32_t i = 0; yk_ok(job) && (key = yk_settings_unread(s, &i)) != NULL;)
+        if (key_in(emptied, sizeof emptied / sizeof emptied[0], key))
+            model_fail(job, YK_E_ARG, "%.200s: %s is not empty, which Yoke does not support: take a folder whose layers are whole", path,
+                       key);
+    return yk_ok(job);
 }
 
 /* ---- Keys that no builder reads ---- */
@@ -126,14 +158,6 @@ static const char *const harmless[] = {
     "encoder_no_repeat_ngram_size", "bad_words_ids", "num_return_sequences", "output_scores", "return_dict_in_generate",
     "forced_bos_token_id", "forced_eos_token_id", "remove_invalid_values", "exponential_decay_length_penalty", "suppress_tokens",
     "begin_suppress_tokens"};
-
-static bool key_in(const char *const *list, size_t n, const char *key)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!strcmp(list[i], key))
-            return true;
-    return false;
-}
 
 void model_config_rest(yk_job *job, const model_kind *kind, yk_settings *s)
 {

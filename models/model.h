@@ -69,6 +69,8 @@ bool model_config_check(yk_job *job, const model_kind *kind, yk_settings *s);
 void model_config_rest(yk_job *job, const model_kind *kind, yk_settings *s);
 /* True if the kind supports the head in `architectures` of the config.json at path; else the job fails. */
 bool model_head_check(yk_job *job, const char *path, yk_settings *s);
+/* True if the config.json at path leaves empty the objects and lists that it must; else the job fails. */
+bool model_keys_check(yk_job *job, const char *path, yk_settings *s);
 
 /* False for a folder of quantized weights: the job fails in a line that names the file and the key. */
 bool model_quantized_check(yk_job *job, const char *path);

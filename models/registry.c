@@ -270,7 +270,7 @@ yk_model *yk_model_from_pretrained(yk_job *job, const char *dir, const char *con
     kind = yk_ok(job) ? kind_of(s, data) : NULL;
     if (!kind)
         unknown_type(job, path, s);
-    if (!kind || !model_head_check(job, path, s)) {
+    if (!kind || !model_head_check(job, path, s) || !model_keys_check(job, path, s)) {
         yk_settings_free(s);
         free(own.prefix);
         return NULL;

@@ -9,7 +9,9 @@
 #include "core/io/json.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/base/mem.h"
@@ -157,6 +159,74 @@ yk_status yk__json_object(const json_t *o, const char *path, const char *key, js
     if (!json_is_object(v))
         return yk__fail(err, YK_E_FORMAT, "%s: key '%s': expected an object, found %s", path, key, yk__json_type(v));
     *out = v;
+    return YK_OK;
+}
+
+/* The member of a part; NULL if absent. A part that is no object is an error. */
+static yk_status member_find(const yk__json_part *part, const char *key, const json_t **out, yk_error *err)
+{
+    *out = json_object_get(part->value, key);
+    if (!part->value || json_is_null(part->value) || json_is_object(part->value))
+        return YK_OK;
+    return yk__fail(err, YK_E_FORMAT, "%s: %s: expected an object, found %s", part->file, part->name ? part->name : "the file",
+                    yk__json_type(part->value));
+}
+
+static yk_status member_fail(const yk__json_part *part, const char *key, const char *expected, const json_t *v, yk_error *err)
+{
+    return yk__fail(err, YK_E_FORMAT, "%s: %s%s%s: expected %s, found %s", part->file, part->name ? part->name : "",
+                    part->name ? ": " : "", key, expected, yk__json_type(v));
+}
+
+yk_status yk__json_whole(const yk__json_part *part, const char *key, int64_t least, int64_t most, int64_t *out, yk_error *err)
+{
+    const json_t *v;
+    char expected[80];
+    if (member_find(part, key, &v, err))
+        return err->status;
+    snprintf(expected, sizeof expected, "a whole number from %" PRId64 " to %" PRId64, least, most);
+    if (v && (!json_is_integer(v) || json_integer_value(v) < least || json_integer_value(v) > most))
+        return member_fail(part, key, expected, v, err);
+    if (v)
+        *out = json_integer_value(v);
+    return YK_OK;
+}
+
+yk_status yk__json_flag(const yk__json_part *part, const char *key, int *out, yk_error *err)
+{
+    const json_t *v;
+    if (member_find(part, key, &v, err))
+        return err->status;
+    if (v && !json_is_boolean(v) && !json_is_null(v))
+        return member_fail(part, key, "true or false", v, err);
+    if (json_is_boolean(v))
+        *out = json_is_true(v);
+    return YK_OK;
+}
+
+yk_status yk__json_string(const yk__json_part *part, const char *key, const char **out, yk_error *err)
+{
+    const json_t *v;
+    if (member_find(part, key, &v, err))
+        return err->status;
+    if (v && !json_is_string(v) && !json_is_null(v))
+        return member_fail(part, key, "a text", v, err);
+    if (json_is_string(v) && strlen(json_string_value(v)) != json_string_length(v))
+        return member_fail(part, key, "a text without U+0000", v, err);
+    if (json_is_string(v))
+        *out = json_string_value(v);
+    return YK_OK;
+}
+
+yk_status yk__json_list(const yk__json_part *part, const char *key, const json_t **out, yk_error *err)
+{
+    const json_t *v;
+    if (member_find(part, key, &v, err))
+        return err->status;
+    if (v && !json_is_array(v))
+        return member_fail(part, key, "a list", v, err);
+    if (v)
+        *out = v;
     return YK_OK;
 }
 

@@ -27,6 +27,18 @@ yk_status yk__json_read(yk__file *file, int flags, json_t **out, yk_error *err);
 yk_status yk__json_object(const json_t *o, const char *path, const char *key, json_t **out, yk_error *err);
 const char *yk__json_type(const json_t *v); /* "a string", "an integer" ... */
 
+/* An object of a file, with its names for messages. Its members are read by the functions below, which refuse a value of another type. An
+ * absent value, object or member, leaves *out as it is; so does null, but for numbers and lists. */
+typedef struct yk__json_part {
+    const json_t *value;
+    const char *file, *name; /* name: "model", say; NULL for the whole file */
+} yk__json_part;
+
+yk_status yk__json_whole(const yk__json_part *part, const char *key, int64_t least, int64_t most, int64_t *out, yk_error *err);
+yk_status yk__json_flag(const yk__json_part *part, const char *key, int *out, yk_error *err);
+yk_status yk__json_string(const yk__json_part *part, const char *key, const char **out, yk_error *err); /* without U+0000 */
+yk_status yk__json_list(const yk__json_part *part, const char *key, const json_t **out, yk_error *err);
+
 /* As json_dumps; yk__free it. NULL if memory ran out; jansson's own would skip the key for which memory was missing. */
 char *yk__json_dump(const json_t *v, size_t flags);
 

@@ -90,29 +90,92 @@ static yk_status numbers_check(const json_t *numbers, const char *path, const yk
     return YK_OK;
 }
 
-yk_status yk__labels_of(const json_t *config, const char *path, yk__labels *out, yk_error *err)
+/* Refuses a name that two classes have, as label2id could not tell them apart. */
+static yk_status names_check(const char *path, const yk__labels *labels, yk_error *err)
 {
-    const json_t *map = json_object_get(config, "id2label");
-    yk__labels labels = {0};
-    yk_status s = YK_OK;
-    if (!map || json_is_null(map)) {
-        *out = labels;
-        return YK_OK;
-    }
+    json_t *last = yk__labels_map(labels, true); /* the last class of each name */
+    yk_status s = last ? YK_OK : yk__fail_mem(err, 0, "label names");
+    for (int i = 0; i < labels->count && !s; i++)
+        if (json_integer_value(json_object_get(last, labels->name[i])) != i)
+            s = yk__fail(err, YK_E_FORMAT, "%s: id2label names class %d and another one \"%.60s\": expected different names", path, i,
+                         labels->name[i]);
+    json_decref(last);
+    return s;
+}
+
+static yk_status names_read(const json_t *map, const char *path, yk__labels *labels, yk_error *err)
+{
     if (!json_is_object(map) || json_object_size(map) > INT32_MAX - 1)
         return yk__fail(err, YK_E_FORMAT, "%s: id2label: expected an object, found %s", path, yk__json_type(map));
-    s = labels_new((int)json_object_size(map), &labels, err);
-    for (int i = 0; i < labels.count && !s; i++) {
+    yk_status s = labels_new((int)json_object_size(map), labels, err);
+    for (int i = 0; i < labels->count && !s; i++) {
         char key[16];
         snprintf(key, sizeof key, "%d", i);
         const json_t *v = json_object_get(map, key);
         s = json_is_string(v)
-                ? label_set(&labels, i, json_string_value(v), err)
+                ? label_set(labels, i, json_string_value(v), err)
                 : yk__fail(err, YK_E_FORMAT, "%s: id2label has %d names: key \"%s\": expected a string, found %s", path,
-                           labels.count, key, yk__json_type(v));
+                           labels->count, key, yk__json_type(v));
     }
     if (!s)
-        s = numbers_check(json_object_get(config, "label2id"), path, &labels, err);
+        s = names_check(path, labels, err);
+    return s;
+}
+
+/* Names that label2id numbers, if no id2label names them. The numbers must be 0 to n-1. */
+static yk_status numbers_read(const json_t *numbers, const char *path, yk__labels *labels, yk_error *err)
+{
+    const int named = labels->count; /* LABEL_0, .. */
+    const char *name;
+    json_t *v;
+    yk__labels_free(labels);
+    yk_status s = labels_new((int)json_object_size(numbers), labels, err);
+    if (!s && named && labels->count != named)
+        return yk__fail(err, YK_E_FORMAT, "%s: label2id has %d names, and id2label %d: make them agree", path, labels->count, named);
+    json_object_foreach((json_t *)numbers, name, v)
+    {
+        const json_int_t k = number_of(v);
+        if (!s && (k < 0 || k >= labels->count || labels->name[k]))
+            s = yk__fail(err, YK_E_FORMAT, "%s: label2id has %d names: \"%.60s\": expected a number from 0 to %d that no other name has",
+                         path, labels->count, name, labels->count - 1);
+        if (!s)
+            s = label_set(labels, (int)k, name, err);
+    }
+    return s;
+}
+
+/* transformers' scripts number data by a label2id with names of its own, while id2label is transformers' preset. */
+static bool numbers_name(const json_t *numbers, const yk__labels *labels)
+{
+    bool other = false;
+    const char *name;
+    json_t *v;
+    json_object_foreach((json_t *)numbers, name, v)
+        other |= strncmp(name, "LABEL_", 6) != 0;
+    return other && yk__labels_preset(labels);
+}
+
+/* num_labels of the same file. */
+static yk_status count_check(const json_t *config, const char *path, const yk__labels *labels, yk_error *err)
+{
+    const json_t *v = json_object_get(config, "num_labels");
+    if (!labels->count || !v || json_is_null(v) || number_of(v) == labels->count)
+        return YK_OK;
+    return yk__fail(err, YK_E_FORMAT, "%s: num_labels is not the number of names in id2label or label2id, %d: make them agree", path,
+                    labels->count);
+}
+
+yk_status yk__labels_of(const json_t *config, const char *path, yk__labels *out, yk_error *err)
+{
+    const json_t *map = json_object_get(config, "id2label"), *numbers = json_object_get(config, "label2id");
+    yk__labels labels = {0};
+    yk_status s = map && !json_is_null(map) ? names_read(map, path, &labels, err) : YK_OK;
+    if (!s && numbers_name(numbers, &labels))
+        s = numbers_read(numbers, path, &labels, err);
+    else if (!s)
+        s = numbers_check(numbers, path, &labels, err);
+    if (!s)
+        s = count_check(config, path, &labels, err);
     if (s)
         yk__labels_free(&labels);
     else

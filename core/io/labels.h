@@ -15,7 +15,8 @@ typedef struct yk__labels {
     int count;
 } yk__labels;
 
-/* The names of a configuration's id2label; its keys must be 0 to n-1; count 0 if absent. path: for the message. */
+/* The names of a configuration's id2label; its keys must be 0 to n-1. If it is absent, or has transformers' own names, label2id's names
+ * and numbers count; count 0 if neither names a class. Names that contradict each other or num_labels are refused. path: for errors. */
 yk_status yk__labels_of(const json_t *config, const char *path, yk__labels *out, yk_error *err);
 yk_status yk__labels_load(const char *path, yk__labels *out, yk_error *err); /* path: a config.json */
 bool yk__labels_preset(const yk__labels *labels);                            /* every name is transformers' own */

@@ -55,8 +55,8 @@ static const char *find_fault(const char *line, size_t n)
     if (n && line[0] == '%')
         return "a directive (%): a file of settings has none";
     for (size_t i = 0; i < n; i++)
-        if (line[i] == '\r' && i + 1 < n)
-            return "a carriage return within a line";
+        if (line[i] == '\r')
+            return "a carriage return without a line feed: end lines by one of LF and CR LF";
         else if (is_break(line + i, n - i))
             return "a line break other than \\n";
     return NULL;
@@ -68,7 +68,7 @@ static yk_status check_lines(yaml_read *r)
     for (const char *at = r->text, *end = at + r->bytes; at < end; line++) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         const size_t n = (size_t)((stop ? stop : end) - at);
-        const char *fault = find_fault(at, n);
+        const char *fault = find_fault(at, n - (stop && n && at[n - 1] == '\r'));
         if (fault)
             return refuse_at(r, line, fault);
         at += n + 1;

@@ -65,8 +65,13 @@ static int is_blank(const char *p, size_t n)
     return 1;
 }
 
+/* A lone CR ends a line for some programs and is a blank in JSON: it is refused, as in CSV. */
 static yk_status parse_line(yk__jsonl *jsonl, size_t n, yk_error *err)
 {
+    const char *line = jsonl->buf + jsonl->pos, *cr = memchr(line, '\r', n);
+    if (cr && (cr + 1 < line + n || jsonl->pos + n == jsonl->len))
+        return yk__fail(err, YK_E_FORMAT, "%s: line %" PRId64 ": a CR without LF (expected lines that end in LF or CRLF)",
+                        yk__file_path(jsonl->file), jsonl->line);
     yk_status s = yk__json_parse("JSON", jsonl->buf + jsonl->pos, n, KEYS, &jsonl->value, err);
     if (s == YK_E_FORMAT) /* the line within the line is always 1 */
         return yk__fail_in(err, "%s: line %" PRId64, yk__file_path(jsonl->file), jsonl->line);

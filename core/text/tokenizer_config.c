@@ -302,26 +302,29 @@ static yk_status class_set(struct tok_source *src, const char *file, const char 
 }
 
 /* Finds the class: tokenizer_config.json's, else config.json's, else the one that the latter's model_type implies. */
+static yk_status class_choose(struct tok_source *src, const json_t *model, yk_error *err)
+{
+    const yk__json_part part = {model, src->path, NULL};
+    const char *name = json_string_value(json_object_get(src->config, "tokenizer_class")), *type = NULL, *implied = NULL;
+    src->ours = json_object_get(model, "yoke_model") != NULL;
+    if (yk__json_string(&part, "model_type", &type, err) || yk__json_string(&part, "tokenizer_class", &implied, err))
+        return err->status;
+    if (name)
+        return class_set(src, "tokenizer_config.json", name, class_of_name(name), err);
+    if (implied)
+        return class_set(src, "config.json", implied, class_of_name(implied), err);
+    const enum tok_class class = type ? class_of_model(type) : TOK_CLASS_NONE;
+    if (type && class != TOK_CLASS_OTHER)
+        type = class == TOK_CLASS_BERT ? "BertTokenizer" : "GPT2Tokenizer";
+    return type ? class_set(src, "config.json", type, class, err) : YK_OK;
+}
+
 static yk_status class_read(struct tok_source *src, yk_error *err)
 {
-    const char *name = json_string_value(json_object_get(src->config, "tokenizer_class")), *type;
     json_t *model = NULL;
-    yk_status s = YK_OK;
-    if (file_read(src, "config.json", &model, err)) {
-        json_decref(model);
-        return err->status;
-    }
-    src->ours = json_object_get(model, "yoke_model") != NULL;
-    type = json_string_value(json_object_get(model, "model_type"));
-    if (name)
-        s = class_set(src, "tokenizer_config.json", name, class_of_name(name), err);
-    else if ((name = json_string_value(json_object_get(model, "tokenizer_class"))))
-        s = class_set(src, "config.json", name, class_of_name(name), err);
-    else if (type && class_of_model(type) == TOK_CLASS_OTHER)
-        s = class_set(src, "config.json", type, TOK_CLASS_OTHER, err);
-    else if (type)
-        s = class_set(src, "config.json", class_of_model(type) == TOK_CLASS_BERT ? "BertTokenizer" : "GPT2Tokenizer", class_of_model(type),
-                      err);
+    yk_status s = file_read(src, "config.json", &model, err);
+    if (!s)
+        s = class_choose(src, model, err);
     json_decref(model);
     return s;
 }
@@ -382,7 +385,9 @@ static yk_status inputs_check(const struct tok_source *src, yk_error *err)
     bool mask = !v || json_is_null(v);
     for (size_t i = 0; i < json_array_size(v); i++) {
         const char *name = json_string_value(json_array_get(v, i));
-        mask |= name && !strcmp(name, "attention_mask");
+        if (!name)
+            return yk__tok_refuse(src, "model_input_names", yk__json_type(json_array_get(v, i)), err);
+        mask |= !strcmp(name, "attention_mask");
     }
     return mask ? YK_OK : yk__tok_refuse(src, "model_input_names", "without attention_mask", err);
 }
@@ -394,6 +399,20 @@ static int32_t token_of(const struct tok_source *src, const char *key, const cha
     return named >= 0 ? named : yk__tok_token_id(src, usual) >= 0 ? yk__tok_token_id(src, usual) : yk__tok_token_id(src, other);
 }
 
+/* add_bos_token and add_eos_token need the tokens that they add. */
+static yk_status ends_check(struct tok_source *src, yk_error *err)
+{
+    static const char *const ends[][2] = {{"add_bos_token", "bos_token"}, {"add_eos_token", "eos_token"}};
+    for (size_t i = 0; i < 2; i++) {
+        const char *preset = src->class == TOK_CLASS_GPT2 ? "<|endoftext|>" : NULL;
+        if (!yk__tok_setting_flag(src, ends[i][0], 0) || yk__tok_setting_token(src, ends[i][1], preset))
+            continue;
+        return yk__fail(err, YK_E_FORMAT, "%s/tokenizer_config.json: %s is true, and no %s is given: name the token, or write false",
+                        src->dir, ends[i][0], ends[i][1]);
+    }
+    return YK_OK;
+}
+
 yk_status yk__tok_settings_apply(struct tok_source *src, yk_error *err)
 {
     yk__tokenizer *tok = src->t;
@@ -402,7 +421,7 @@ yk_status yk__tok_settings_apply(struct tok_source *src, yk_error *err)
     tok->pad = pad > 0 && pad < tok->size ? pad : 0;
     tok->mask = tok->vocab ? token_of(src, "mask_token", "[MASK]", "<mask>") : -1;
     tok->split_special = yk__tok_setting_flag(src, "split_special_tokens", 0);
-    if ((src->config && yk__tok_path(src, "tokenizer_config.json", &(int){0}, err)) ||
+    if (ends_check(src, err) || (src->config && yk__tok_path(src, "tokenizer_config.json", &(int){0}, err)) ||
         side_read(src, "truncation_side", src->cut_left, &tok->cut_left, err) ||
         side_read(src, "padding_side", src->pad_left, &pad_left, err) || (tok->kind == TOK_WORDPIECE && inputs_check(src, err)))
         return err->status;

@@ -41,11 +41,8 @@ static yk_status keys_check(const struct tok_source *src, const char *what, cons
 static yk_status flag_read(const struct tok_source *src, const char *what, const json_t *v, const char *key, int preset, int *out,
                            yk_error *err)
 {
-    const json_t *flag = json_object_get(v, key);
-    *out = flag && !json_is_null(flag) ? json_is_true(flag) : preset;
-    return !flag || json_is_null(flag) || json_is_boolean(flag)
-               ? YK_OK
-               : yk__fail(err, YK_E_FORMAT, "%s: %s: %s: expected true or false, found %s", src->path, what, key, yk__json_type(flag));
+    *out = preset;
+    return yk__json_flag(&(yk__json_part){v, src->path, what}, key, out, err);
 }
 
 static const char *type_of(const json_t *v)
@@ -83,7 +80,9 @@ void yk__tok_bert_template(yk__tokenizer *tok, int32_t cls, int32_t sep)
 static yk_status special_put(const struct tok_source *src, const json_t *tokens, const char *name, int32_t type, struct tok_template *p,
                              yk_error *err)
 {
-    const json_t *ids = json_object_get(json_object_get(tokens, name), "ids");
+    const json_t *ids = NULL;
+    if (yk__json_list(&(yk__json_part){json_object_get(tokens, name), src->path, "post_processor: special_tokens"}, "ids", &ids, err))
+        return err->status;
     if (!ids && yk__tok_token_id(src, name) >= 0)
         return piece_put(src, p, yk__tok_token_id(src, name), type, err);
     for (size_t i = 0; i < json_array_size(ids); i++) {
@@ -100,9 +99,12 @@ static yk_status special_put(const struct tok_source *src, const json_t *tokens,
 static yk_status template_piece(const struct tok_source *src, const json_t *v, const json_t *tokens, struct tok_template *p, yk_error *err)
 {
     const json_t *special = json_object_get(v, "SpecialToken"), *text = json_object_get(v, "Sequence"), *x = special ? special : text;
-    const char *name = json_string_value(json_object_get(x, "id"));
-    const json_int_t type = json_integer_value(json_object_get(x, "type_id"));
-    if (!name || type < 0 || type > 1)
+    const yk__json_part part = {x, src->path, "post_processor"};
+    const char *name = NULL;
+    int64_t type = -1;
+    if (yk__json_string(&part, "id", &name, err) || yk__json_whole(&part, "type_id", 0, 1, &type, err))
+        return err->status;
+    if (!name || type < 0)
         return yk__fail(err, YK_E_FORMAT, "%s: post_processor: expected pieces with an id and a type_id of 0 or 1", src->path);
     if (special)
         return special_put(src, tokens, name, (int32_t)type, p, err);
@@ -111,9 +113,14 @@ static yk_status template_piece(const struct tok_source *src, const json_t *v, c
     return piece_put(src, p, *name == 'A' ? TOK_A : TOK_B, (int32_t)type, err);
 }
 
-static yk_status template_read(const struct tok_source *src, const json_t *list, const json_t *tokens, struct tok_template *p,
-                               yk_error *err)
+/* v: the post_processor, whose member `key` is the template. */
+static yk_status template_read(const struct tok_source *src, const json_t *v, const char *key, struct tok_template *p, yk_error *err)
 {
+    const json_t *tokens = json_object_get(v, "special_tokens"), *list = NULL;
+    if (yk__json_list(&(yk__json_part){v, src->path, "post_processor"}, key, &list, err))
+        return err->status;
+    if (!list)
+        return yk__fail(err, YK_E_FORMAT, "%s: post_processor: %s: expected a list, found nothing", src->path, key);
     p->count = 0;
     for (size_t i = 0; i < json_array_size(list); i++)
         if (template_piece(src, json_array_get(list, i), tokens, p, err))
@@ -121,13 +128,12 @@ static yk_status template_read(const struct tok_source *src, const json_t *list,
     return YK_OK;
 }
 
-/* ["[CLS]", 101] */
+/* ["[CLS]", 101]; -1 if it is something else */
 static int32_t bert_id(const struct tok_source *src, const json_t *v, const char *key)
 {
     const json_t *id = json_array_get(json_object_get(v, key), 1);
-    if (!json_is_integer(id))
-        return yk__tok_token_id(src, json_string_value(json_array_get(json_object_get(v, key), 0)));
-    return json_integer_value(id) >= 0 && json_integer_value(id) < src->t->size ? (int32_t)json_integer_value(id) : -1;
+    const bool good = json_is_integer(id) && json_integer_value(id) >= 0 && json_integer_value(id) < src->t->size;
+    return good ? (int32_t)json_integer_value(id) : -1;
 }
 
 static yk_status post_processor_read(const struct tok_source *src, const json_t *v, yk_error *err)
@@ -136,16 +142,16 @@ static yk_status post_processor_read(const struct tok_source *src, const json_t 
     if (is_none(v) || (type && !strcmp(type, "ByteLevel")))
         return YK_OK;
     if (type && !strcmp(type, "TemplateProcessing")) {
-        const json_t *tokens = json_object_get(v, "special_tokens");
         if (keys_check(src, "post_processor", v, "type single pair special_tokens", err) ||
-            template_read(src, json_object_get(v, "single"), tokens, &src->t->single, err))
+            template_read(src, v, "single", &src->t->single, err))
             return err->status;
-        return template_read(src, json_object_get(v, "pair"), tokens, &src->t->pair, err);
+        return template_read(src, v, "pair", &src->t->pair, err);
     }
     if (type && !strcmp(type, "BertProcessing")) {
         const int32_t cls = bert_id(src, v, "cls"), sep = bert_id(src, v, "sep");
         if (cls < 0 || sep < 0)
-            return yk__fail(err, YK_E_FORMAT, "%s: post_processor: cls or sep is not in the vocabulary", src->path);
+            return yk__fail(err, YK_E_FORMAT, "%s: post_processor: cls or sep: expected a token and its id in the vocabulary",
+                            src->path);
         yk__tok_bert_template(src->t, cls, sep);
         return keys_check(src, "post_processor", v, "type cls sep", err);
     }
@@ -170,20 +176,20 @@ static yk_status normalizer_read(const struct tok_source *src, const json_t *v, 
 
 static yk_status wordpiece_read(struct tok_source *src, const json_t *root, const json_t *model, yk_error *err)
 {
-    const json_t *max = json_object_get(model, "max_input_chars_per_word");
-    const char *unk = json_string_value(json_object_get(model, "unk_token"));
-    const char *prefix = json_string_value(json_object_get(model, "continuing_subword_prefix"));
+    const yk__json_part part = {model, src->path, "model"};
+    const char *unk = "[UNK]";
+    int64_t max = src->t->max_chars;
+    src->prefix = "##";
     if (keys_check(src, "model", model, "type unk_token continuing_subword_prefix max_input_chars_per_word vocab", err) ||
         type_expect(src, root, "normalizer", "BertNormalizer", err) || type_expect(src, root, "pre_tokenizer", "BertPreTokenizer", err) ||
         keys_check(src, "pre_tokenizer", json_object_get(root, "pre_tokenizer"), "type", err) ||
         normalizer_read(src, json_object_get(root, "normalizer"), err))
         return err->status;
-    if (max && (!json_is_integer(max) || json_integer_value(max) < 1 || json_integer_value(max) >= 100000))
-        return yk__fail(err, YK_E_UNSUPPORTED, "%s: model: max_input_chars_per_word: expected 1 to 99999", src->path);
-    if (max)
-        src->t->max_chars = (int)json_integer_value(max);
-    src->prefix = prefix ? prefix : "##";
-    src->t->unk = yk__tok_token_id(src, unk ? unk : "[UNK]");
+    if (yk__json_whole(&part, "max_input_chars_per_word", 1, 99999, &max, err) || yk__json_string(&part, "unk_token", &unk, err) ||
+        yk__json_string(&part, "continuing_subword_prefix", &src->prefix, err))
+        return err->status;
+    src->t->max_chars = (int)max;
+    src->t->unk = yk__tok_token_id(src, unk);
     return YK_OK;
 }
 
@@ -202,9 +208,14 @@ static yk_status merge_read(const struct tok_source *src, const json_t *v, uint3
                : YK_OK;
 }
 
-static yk_status merges_read(const struct tok_source *src, const json_t *list, yk_error *err)
+static yk_status merges_read(const struct tok_source *src, const json_t *model, yk_error *err)
 {
-    yk_status st = yk__tok_bpe_merges(src->t, json_array_size(list), err);
+    const json_t *list = NULL;
+    yk_status st = yk__json_list(&(yk__json_part){model, src->path, "model"}, "merges", &list, err);
+    if (!st && !list)
+        st = yk__fail(err, YK_E_FORMAT, "%s: model: merges: expected a list, found nothing", src->path);
+    if (!st)
+        st = yk__tok_bpe_merges(src->t, json_array_size(list), err);
     for (size_t i = 0; i < json_array_size(list) && !st; i++)
         st = merge_read(src, json_array_get(list, i), (uint32_t)i, err);
     return st;
@@ -259,25 +270,26 @@ static yk_status pre_tokenizer_read(const struct tok_source *src, const json_t *
 static yk_status bpe_read(struct tok_source *src, const json_t *root, const json_t *model, yk_error *err)
 {
     const json_t *norm = json_object_get(root, "normalizer"), *dropout = json_object_get(model, "dropout");
-    const char *suffix = json_string_value(json_object_get(model, "end_of_word_suffix"));
-    const char *prefix = json_string_value(json_object_get(model, "continuing_subword_prefix"));
+    const yk__json_part part = {model, src->path, "model"};
+    const char *suffix = "", *prefix = "";
     int fallback, whole, fuse;
     src->t->kind = TOK_BPE;
     if (keys_check(src, "model", model, "type dropout unk_token continuing_subword_prefix end_of_word_suffix fuse_unk byte_fallback "
                    "ignore_merges vocab merges", err) ||
         flag_read(src, "model", model, "byte_fallback", 0, &fallback, err) || flag_read(src, "model", model, "fuse_unk", 0, &fuse, err) ||
-        flag_read(src, "model", model, "ignore_merges", 0, &whole, err))
+        flag_read(src, "model", model, "ignore_merges", 0, &whole, err) || yk__json_string(&part, "end_of_word_suffix", &suffix, err) ||
+        yk__json_string(&part, "continuing_subword_prefix", &prefix, err))
         return err->status;
     if (!is_none(norm))
         return yk__tok_refuse(src, "normalizer", type_of(norm), err);
-    if ((suffix && *suffix) || (prefix && *prefix) || fallback)
+    if (*suffix || *prefix || fallback)
         return yk__tok_refuse(src, "BPE with", "a prefix, a suffix or byte_fallback", err);
     if (whole)
         return yk__tok_refuse(src, "BPE with", "ignore_merges", err);
-    if (json_number_value(dropout) > 0)
+    if (!is_none(dropout) && !(json_is_number(dropout) && json_number_value(dropout) == 0))
         return yk__tok_refuse(src, "BPE with", "dropout", err);
     return pre_tokenizer_read(src, json_object_get(root, "pre_tokenizer"), err) ||
-                   merges_read(src, json_object_get(model, "merges"), err)
+                   merges_read(src, model, err)
                ? err->status
                : YK_OK;
 }
@@ -448,7 +460,7 @@ static yk_status model_read(struct tok_source *src, const json_t *root, yk_error
     const char *type = type_of(model);
     if (yk__tok_vocab_object(src, json_object_get(model, "vocab"), err))
         return err->status;
-    if (!type && json_object_get(model, "merges"))
+    if (!json_object_get(model, "type") && json_object_get(model, "merges"))
         type = "BPE"; /* early files do not name it */
     if (type && !strcmp(type, "WordLevel"))
         return chars_read(src, root, json_object_get(model, "vocab"), err);
@@ -461,8 +473,10 @@ static yk_status model_read(struct tok_source *src, const json_t *root, yk_error
 
 static yk_status head_check(const struct tok_source *src, const json_t *root, yk_error *err)
 {
-    const char *version = json_string_value(json_object_get(root, "version"));
-    if (version && strcmp(version, "1.0") != 0)
+    const char *version = "1.0";
+    if (yk__json_string(&(yk__json_part){root, src->path, NULL}, "version", &version, err))
+        return err->status;
+    if (strcmp(version, "1.0") != 0)
         return yk__tok_refuse(src, "version", version, err);
     return keys_check(src, "tokenizer", root,
                       "version truncation padding added_tokens normalizer pre_tokenizer post_processor decoder model", err);
@@ -471,12 +485,13 @@ static yk_status head_check(const struct tok_source *src, const json_t *root, yk
 /* The lengths belong to the data; the side does not. */
 static yk_status direction_read(const struct tok_source *src, const json_t *root, const char *key, bool *left, yk_error *err)
 {
-    const json_t *v = json_object_get(json_object_get(root, key), "direction");
-    const char *side = json_string_value(v);
-    *left = side && !strcmp(side, "Left");
-    return is_none(v) || *left || (side && !strcmp(side, "Right"))
+    const char *side = "Right";
+    if (yk__json_string(&(yk__json_part){json_object_get(root, key), src->path, key}, "direction", &side, err))
+        return err->status;
+    *left = !strcmp(side, "Left");
+    return *left || !strcmp(side, "Right")
                ? YK_OK
-               : yk__fail(err, YK_E_UNSUPPORTED, "%s: %s: direction '%.60s' is not supported", src->path, key, side ? side : "(none)");
+               : yk__fail(err, YK_E_UNSUPPORTED, "%s: %s: direction '%.60s' is not supported", src->path, key, side);
 }
 
 /* Completes the tokenizer by its class; vocabulary, merges and the file's own template are there. */

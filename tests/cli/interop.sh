@@ -66,7 +66,7 @@ import json, sys
 c = json.load(open(sys.argv[1]))
 c.update(transformers_version="4.40", revision="00012", digits="99999999999999999999", eos_token_id=[1, 2], mixed=[3, 4.5, "x"],
          words=["a", "b"], zero=0.0, one=1.0,
-         pi=3.141592653589793, whole=1, nothing=None, pruned_heads={"0": [1]}, nested=[[1], {"a": None}], text="x" * 5000,
+         pi=3.141592653589793, whole=1, nothing=None, task_specific_params={"0": [1]}, nested=[[1], {"a": None}], text="x" * 5000,
          truth="true", yes=True, id2label={"0": "never", "1": "seen", "2": "here"}, label2id={"never": 0, "seen": 1, "here": 2})
 json.dump(c, open(sys.argv[1], "w"))
 P
@@ -121,6 +121,14 @@ ok "a list is no number" key_says 2 'setting n_head: expected a whole number fro
 ok "nor is an object" key_says 2 'setting attn_pdrop: expected a number, found an object' fake-gpt2 '{"attn_pdrop": {}}'
 ok "a list is no truth" key_says 2 'setting scale_attn_weights: expected true or false, found an array' fake-gpt2 \
     '{"scale_attn_weights": [false]}'
+ok "a text is no truth, as transformers takes false for true" key_says 2 \
+    'setting scale_attn_weights=false: expected true or false, found a string' fake-gpt2 '{"scale_attn_weights": "false"}'
+ok "null is no number of heads" key_says 2 'config.json: n_head: expected a value, found null' fake-gpt2 '{"n_head": null}'
+ok "null is no dropout" key_says 2 'config.json: attn_pdrop: expected a value, found null' fake-gpt2 '{"attn_pdrop": null}'
+ok "heads that were taken out" key_says 2 'config.json: pruned_heads is not empty' fake-gpt2 '{"pruned_heads": {"0": [1]}}'
+ok "no heads that were taken out" same_loss '{"pruned_heads": {}}'
+ok "an object is no list of heads" key_says 2 'config.json: architectures: expected a list of names' fake-gpt2 \
+    '{"architectures": {"0": "GPT2DoubleHeadsModel"}}'
 ok "a negative epsilon" key_says 2 'layer_norm_epsilon=-1: expected 0 or a positive number' fake-gpt2 '{"layer_norm_epsilon": -1}'
 
 # What transformers writes for a tokenizer without a longest text.

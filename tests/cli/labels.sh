@@ -72,6 +72,14 @@ open(dst + "/model.safetensors", "wb").write(b[:8 + n] + data)
 P
 }
 
+# The same with names in label2id alone.
+numbered() { # numbered PYTHON: a change of that config.json c
+    mkdir -p "$out/numbered" && cp "$out/turned"/* "$out/numbered" && python3 -c 'import json, sys
+c = json.load(open(sys.argv[1]))
+exec(sys.argv[2])
+json.dump(c, open(sys.argv[1], "w"))' "$out/numbered/config.json" "$1" && right "$out/numbered" "$out/two.csv" 0.9
+}
+
 # The classes' names become NAMES, in the model and in the rows: a list of the model stands above what the names look like.
 named() { # named NAMES...
     mkdir -p "$out/named" && cp "$out/m"/* "$out/named" && python3 - "$out/named/config.json" "$out/all.csv" "$out/named.csv" "$@" <<'P'
@@ -135,6 +143,8 @@ ok "a name that the model does not have is one clear error" \
     --from "$out/m"
 ok "the same classes in another order, as another program saves them" turned
 ok "are told apart as well" right "$out/turned" "$out/two.csv" 0.9
+ok "so are they by label2id alone" numbered 'del c["id2label"]'
+ok "and by label2id beside names of transformers" numbered 'c["id2label"] = {str(i): f"LABEL_{i}" for i in range(4)}'
 ok "classes that the model names by other whole numbers than their own" named_right 1 2 3 4
 ok "in any order" named_right 3 0 2 1
 ok "names that transformers gives to classes without any" named_right LABEL_0 LABEL_1 LABEL_2 LABEL_3

@@ -208,6 +208,24 @@ plainly "a schedule whose end is given" longer 20 --save-steps 20 --lr-scheduler
     --lr-scheduler-kwargs num_training_steps=80
 ok "with LocalSGD" longer 20 --eval-steps 10 --save-steps 10 --load-best-model-at-end --local-sgd-steps 3
 
+# A run that was stopped early between two checkpoints has one of its last step, and trains no more; with more patience it does.
+stopped_early() {
+    rm -rf "$out/e" "$out"/e[123].log
+    set -- --devices cpu:0 --lr-scheduler-type constant --warmup-steps 0 --learning-rate 2e-2 --max-eval-samples 60 --eval-steps 10 \
+        --save-steps 20 --greater-is-better --max-steps 60
+    mlp "$out/e" "$@" --early-stopping-patience 2 --log "$out/e1.log" && [ -d "$out/e/checkpoint-30" ] &&
+        mlp "$out/e" "$@" --early-stopping-patience 2 --eval-on-start --log "$out/e2.log" --resume-from-checkpoint last 2>"$out/err" &&
+        [ "$(grep -c 'stopped early, at step 30: nothing is left to train' "$out/err")" = 1 ] || { cat "$out/err"; return 1; }
+    python3 - "$out" <<'P' || return 1
+import json, sys
+first, again = ([json.loads(line) for line in open(f"{sys.argv[1]}/{name}.log")] for name in ("e1", "e2"))
+ends = [{k: r[k] for k in ("step", "param_hash", "eval_loss", "eval_accuracy")} for r in (first[-1], again[-1])]
+assert ends[0] == ends[1] and not [r for r in again if "loss" in r] and len([r for r in again if "eval_loss" in r]) == 2, (ends, again)
+P
+    mlp "$out/e" "$@" --early-stopping-patience 9 --log "$out/e3.log" --resume-from-checkpoint last && grep -q '"step": 40, ' "$out/e3.log"
+}
+ok "a run that was stopped early ends where it did" stopped_early
+
 # What a class is called is what the model's outputs mean.
 other_names() {
     printf 'text,label\n' >"$out/abc.csv" && cp "$out/abc.csv" "$out/bcd.csv" || return 1

@@ -192,8 +192,8 @@ static void leave_if_asked(train_run *r, bool last, bool saved)
 }
 
 /* The work at the end of an accumulation window. A checkpoint comes last, so that a resumed run has nothing to catch up with, at the
- * run's end either. The model is saved before the last evaluation, which may fail. prediction_end compares a plan's step time (--plan) with
- * the measured one. */
+ * run's end either; a stop before the planned end has one too. The model is saved before the last evaluation, which may fail.
+ * prediction_end compares a plan's step time (--plan) with the measured one. */
 static void after_window(train_run *r, const yk_batch *batch)
 {
     r->steps = steps_at(r, batch->epoch, batch->index + 1);
@@ -207,7 +207,8 @@ static void after_window(train_run *r, const yk_batch *batch)
     }
     if (evaluation_due(r, batch))
         run_evaluate(r, batch->epoch, true);
-    const bool due = train_when_due(&r->save_when, r->steps, batch->last);
+    const bool saves = r->save_when.strategy == TRAIN_STEPS || r->save_when.strategy == TRAIN_EPOCHS;
+    const bool due = train_when_due(&r->save_when, r->steps, batch->last) || (r->stop && saves);
     if (due)
         checkpoint_save(&r->kept, r->job, r->steps);
     leave_if_asked(r, r->steps >= r->total || r->stop, due);
@@ -278,9 +279,12 @@ void train_loop(train_run *r)
         fprintf(stderr, "yoke train: the checkpoint is at step %llu and the run ends at %llu: nothing is left to train\n",
                 (unsigned long long)r->steps, (unsigned long long)r->total);
     resume_steps(r);
+    if (r->stop && r->steps < r->total && yk_ok(r->job) && yk_is_main(r->job))
+        fprintf(stderr, "yoke train: the run of the checkpoint was stopped early, at step %llu: nothing is left to train (a larger "
+                "--early-stopping-patience goes on)\n", (unsigned long long)r->steps);
     yk_step_seconds(r->opt);
     leave_if_asked(r, true, false);
-    if (r->eval_first && r->steps < r->total && !r->left)
+    if (r->eval_first && r->steps < r->total && !r->left && !r->stop)
         run_evaluate(r, epoch_at(r), false);
     while (r->steps < r->total && !r->stop && !r->left && yk_ok(r->job))
         yk_each (batch, r->job, r->data) { /* an epoch, or the rest of a resumed one; the data then continue with the next */

@@ -135,7 +135,9 @@ static bool data_ok(const state_reader *l, const json_t *places)
         return fail_value(l, "data", places, "a list");
     for (size_t i = 0; i < json_array_size(places); i++)
         if (!count_ok(l, json_array_get(places, i), "epoch", "data: epoch", MOST_EPOCH, NULL) ||
-            !count_ok(l, json_array_get(places, i), "batch", "data: batch", MOST_COUNT, NULL) || !rows_ok(l, json_array_get(places, i)))
+            !count_ok(l, json_array_get(places, i), "batch", "data: batch", MOST_COUNT, NULL) || !rows_ok(l, json_array_get(places, i)) ||
+            (json_object_get(json_array_get(places, i), "global_batch") &&
+             !whole_ok(l, json_array_get(places, i), "global_batch", "data: global_batch", 1)))
             return false;
     return true;
 }

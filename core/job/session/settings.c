@@ -317,6 +317,10 @@ bool yk_settings_bool(yk_settings *s, const char *key, bool preset)
     const char *v = one_value(s, key, "true or false");
     if (!v)
         return preset;
+    if (json_is_string(pair_find(s, key)->own)) { /* transformers takes "false" for true */
+        fail_value(s, key, v, "true or false, found a string");
+        return preset;
+    }
     if (!strcmp(v, "true") || !strcmp(v, "1"))
         return true;
     if (strcmp(v, "false") && strcmp(v, "0"))

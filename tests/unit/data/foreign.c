@@ -473,6 +473,29 @@ START_TEST(rows_are_the_same_with_marks_and_carriage_returns)
 }
 END_TEST
 
+/* Also at the end, and between the tokens of JSON, where one is a blank. */
+START_TEST(a_lone_carriage_return_is_refused_where_lines_are_rows)
+{
+    static const struct {
+        yk__rows_options options;
+        const char *text;
+    } kinds[] = {{{.trains = true}, "text,label\rab,x\rcd,y\r"},
+                 {{.trains = true}, "text,label\nab,x\ncd,y\r"},
+                 {{.trains = true, .json = 1}, "{\"text\":\"ab\",\"label\":\"x\"}\r{\"text\":\"cd\",\"label\":\"y\"}\r"},
+                 {{.trains = true, .json = 1}, "{\"text\":\"ab\",\"label\":\"x\"}\n{\"text\":\"cd\",\r\"label\":\"y\"}\n"},
+                 {{.trains = true, .json = 1}, "{\"text\":\"ab\",\"label\":\"x\"}\n{\"text\":\"cd\",\"label\":\"y\"}\r"}};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        yk_error err = YK_ERROR_INIT;
+        yk__file *file;
+        yk__rows *rows;
+        ck_assert(!yk__file_from_memory("m", kinds[i].text, strlen(kinds[i].text), YK__FILE_AUTO, &file, &err));
+        ck_assert_msg(yk__rows_read(file, &kinds[i].options, &rows, &err) == YK_E_FORMAT && strstr(err.text, "a CR without LF"),
+                      "kind %zu: %s", i, err.text);
+        yk__file_close(file);
+    }
+}
+END_TEST
+
 START_TEST(text_has_the_line_ends_of_pythons_text_mode)
 {
     static const char text[] = "\xef\xbb\xbf" "a\r\nb\rc\n\r\n\r\rd\r";
@@ -501,6 +524,7 @@ int main(void)
     tcase_add_test(t, records_of_pictures_are_no_foreign_format);
     tcase_add_test(t, token_files_of_llm_c_are_read_behind_their_header);
     tcase_add_test(t, rows_are_the_same_with_marks_and_carriage_returns);
+    tcase_add_test(t, a_lone_carriage_return_is_refused_where_lines_are_rows);
     tcase_add_test(t, ids_of_another_width);
     tcase_add_test(t, text_has_the_line_ends_of_pythons_text_mode);
     return suite_run("foreign", t);

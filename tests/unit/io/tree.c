@@ -166,7 +166,8 @@ START_TEST(what_settings_do_without_is_refused_with_line_and_reason)
         {"a: 'x\n  y'\n", "line 1", "several lines"}, {"a: [1,\n  2]\n", "line 1", "several lines"},
         {"a: 1\n---\nb: 2\n", "line 2", "second document"}, {"%YAML 1.2\n---\na: 1\n", "line 1", "directive"},
         {"a: 'x'#y\n", "line 1", ""},                {"? [a]\n: 1\n", "line 1", "before a key"},
-        {"[a]: 1\n", "line 1", "a key is a map or a list"},
+        {"[a]: 1\n", "line 1", "a key is a map or a list"}, {"a: 1\rb: 2\r", "line 1", "a carriage return without"},
+        {"a: 1\r\nb: 2\r", "line 2", "a carriage return without"}, {"a: 1\r\r\nb: 2\n", "line 1", "a carriage return without"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         yk_error err = YK_ERROR_INIT;

@@ -284,6 +284,7 @@ START_TEST(foreign_checkpoints)
     edited_refuses("s/\"steps\": \"2\"/\"steps\": \"18446744073709551615\"/", "optimizer: steps");
     edited_refuses("s/\"param_steps\": {}/\"param_steps\": {\"fc\": \"1\"}/", "names of the job");
     edited_refuses("s/\"micro_step\"/\"shares\": {\"rows\": 32, \"share\": [0.5, 31.5]}, \"micro_step\"/", "whole numbers of rows");
+    edited_refuses("s/\"global_batch\": [0-9]*/\"global_batch\": true/", "data: global_batch is true");
     edited_refuses("s/\"micro_step\"/\"shares\": {\"rows\": 32, \"share\": [1, 30]}, \"micro_step\"/", "add up");
     snprintf(cmd, sizeof cmd, "cd %s && mv optimizer.safetensors o && mkfifo optimizer.safetensors", checkpoint);
     ck_assert_int_eq(system(cmd), 0);
