@@ -31,6 +31,7 @@ typedef struct yk__sharding {
     uint16_t reason;      /* LOCAL: number of its reason */
     uint64_t sign;        /* sign of its recipe, equal on all ranks; 0 for a value that is no result of a call */
     uint32_t sum_plus_1;  /* PARTIAL: number of its sum over the ranks + 1; 0 before there is one */
+    uint32_t guess_plus_1; /* guessed: number of the value whose first length was taken for rows + 1 */
     int64_t inner;        /* SHARDED: neighbouring entries along the axis in one row; 0 for rows of yk_pack_tokens */
 } yk__sharding;
 
@@ -56,6 +57,7 @@ typedef struct yk__step_input {
     yk__vid leaf;
     bool scalars;   /* a vector of scalars; leaf is its slot */
     bool from_user; /* from yk_input: its placement is guessed or given */
+    bool is_alike;  /* no rows, though its first length may be a multiple of theirs: declared so, or used so */
     uint64_t like;  /* hash of its type, and of its shape without the first length */
 } yk__step_input;
 

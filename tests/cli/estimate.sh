@@ -158,6 +158,18 @@ no_model() { # no_model WORDS MODEL SETTINGS: refused before anything is made of
         [ $code = 2 ] && grep -qF -e "$1" "$out/said" || return 1
     done
 }
+few() { # fewer rows than a batch make no epoch's end come after the other, on one rank or several
+    python3 -c 'print("abcdefghij" * 4)' >"$out/few"
+    set -- --model gpt2 --model-config $layers --tokenizer char --data "text:$out/few" --seq-len 8 --eval-strategy no
+    for devices in cpu "cpu:0! cpu:0! cpu:0!"; do
+        timeout -k 5 60 "$yoke" estimate-memory "$@" --devices "$devices" >"$out/said" 2>&1
+        code=$?
+        cat "$out/said"
+        [ $code = 2 ] && grep -q "the data has fewer rows than one batch: lower --global-batch" "$out/said" || return 1
+        timeout -k 5 60 "$yoke" estimate-memory "$@" --devices "$devices" --no-dataloader-drop-last || return 1
+    done
+}
+ok "fewer rows than a batch" few
 ok "no classes" no_model "fc3.weight: length 0 of dimension 0" mlp num_labels=0
 ok "no classes of images" no_model "linear.weight: length 0 of dimension 0" resnet20 num_labels=0
 ok "no classes of rows of text" no_model "classifier.weight: length 0 of dimension 0" bert num_labels=0

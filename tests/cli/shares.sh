@@ -140,6 +140,15 @@ P
 }
 ok "fixed shares hold, by option and by variable" holds
 
+idle() { # a rank that has no row of any batch is named, once; one row of 32 is a share like any other
+    fixed "$out/i" --shares 1000000:1 >"$out/said" 2>&1 || return 1
+    cat "$out/said"
+    line='(--shares) "1000000:1" gives rank 1 (cpu:0) none of the 32 rows of a batch: give a larger part or batch'
+    [ "$(grep -c -F "$line" "$out/said")" = 1 ] || return 1
+    fixed "$out/i" --shares 31:1 >"$out/said" 2>&1 && ! grep "of the 32 rows" "$out/said"
+}
+ok "shares that leave a rank without rows" idle
+
 goes_on() { # with the shares of before to the same bits and without a word; with others it says so
     rm -rf "$out/h" && mkdir "$out/h" && cp -r "$out/f/checkpoint-3" "$out/h" || return 1
     fixed "$out/h" --shares 3:1 --resume-from-checkpoint last --log "$out/h.log" >"$out/said" 2>&1 || return 1

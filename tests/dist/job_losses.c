@@ -124,15 +124,16 @@ static const mode *mode_of(const char *name)
 
 static int refusal_run(const char *name)
 {
+    const refusal *refused = refusals;
+    while (strcmp(refused->name, name))
+        refused++;
     yk_job *job = yk_open(&(yk_config){.quiet = true, .devices = "cpu:0"});
     const net m = make_net(job);
     yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 1e-30});
     if (!yk_ok(job))
         return yk_close(job);
-    const step s = step_begin(job, &m, splits[yk_world_size(job)][0], true);
-    for (size_t i = 0; i < n_refusals; i++)
-        if (!strcmp(refusals[i].name, name))
-            yk_backward(refusals[i].loss(&s));
+    const step s = step_begin(job, &m, splits[yk_world_size(job)][refused->split], true);
+    yk_backward(refused->loss(&s));
     yk_step(opt);
     return yk_close(job);
 }

@@ -307,6 +307,22 @@ static yk_t weights_of_classes(const step *s) /* four, as one rank has rows */
     return yk_sqrt(yk_mean(yk_mul(square_of(s->h), w), 3, false));
 }
 
+static yk_t number_of_all(const step *s, float number) /* [1], as one rank has rows */
+{
+    return yk_input(s->job, YK_F32, 1, (const int64_t[]){1}, &number);
+}
+
+static yk_t times_a_number(const step *s)
+{
+    return yk_sum(yk_mul(loss_each(s), number_of_all(s, 0.7f)), 1, false);
+}
+
+static yk_t spread_number(const step *s) /* in every row and column */
+{
+    yk_t rows = yk_expand(number_of_all(s, 0.7f), 2, (const int64_t[]){s->n, MID});
+    return yk_sqrt(yk_mean(yk_mul(rows, square_of(s->h)), 3, false));
+}
+
 static yk_t table_of_all(const step *s) /* said to be the same on all ranks */
 {
     static const float table[MID * MID] = {1, 0.5f, 0, 0, 0, 1, 0.5f, 0, 0, 0, 1, 0.5f, 0.5f, 0, 0, 1};
@@ -562,6 +578,8 @@ const loss_case cases[] = {
     COUNTED(around_the_mean),
     COUNTED(loss_recomputed),
     LOSS(weights_of_classes),
+    LOSS(times_a_number),
+    LOSS(spread_number),
     LOSS(table_of_all),
     LOSS(four_times),
     LOSS(classes_weighed),
@@ -638,6 +656,50 @@ static yk_t own_late_table(const step *s)
     return out;
 }
 
+/* Four numbers, as one rank has rows, and twice as many as the other has; they meet the columns. */
+static yk_t own_numbers(const step *s)
+{
+    const float v[MID] = {1, 2, 3, (float)s->first};
+    return yk_input(s->job, YK_F32, 1, (const int64_t[]){MID}, v);
+}
+
+static yk_t own_weights_of_classes(const step *s)
+{
+    return sum_all(yk_mul(square_of(s->h), own_numbers(s)));
+}
+
+static yk_t own_weights_seen(const step *s) /* through a view */
+{
+    return sum_all(yk_mul(square_of(s->h), yk_reshape(own_numbers(s), 2, (const int64_t[]){1, MID})));
+}
+
+static yk_t own_differences(const step *s) /* of this rank's rows from each other */
+{
+    yk_t one = yk_reshape(s->weight, 2, (const int64_t[]){s->n, 1}), other = yk_reshape(s->weight, 2, (const int64_t[]){1, s->n});
+    return yk_add(sum_all(square_of(s->h)), sum_all(yk_mul(yk_sub(one, other), yk_sum(s->h, 2, true))));
+}
+
+static yk_t own_bias(const step *s)
+{
+    yk_t q = yk_reshape(s->h, 4, (const int64_t[]){s->n, 1, MID, 1}), bias = yk_reshape(own_numbers(s), 2, (const int64_t[]){1, MID});
+    return sum_all(yk_attention(q, q, q, &(yk_attention_config){.bias = bias}));
+}
+
+static yk_t own_number(const step *s)
+{
+    return yk_sum(yk_mul(loss_each(s), number_of_all(s, 1 + (float)s->first)), 1, false);
+}
+
+static yk_t own_number_spread(const step *s)
+{
+    return sum_all(yk_mul(yk_expand(number_of_all(s, 1 + (float)s->first), 2, (const int64_t[]){s->n, MID}), square_of(s->h)));
+}
+
+static yk_t number_as_table(const step *s) /* no rank can tell if it has a row there */
+{
+    return sum_all(yk_mul(s->h, yk_reshape(number_of_all(s, 0.7f), 2, (const int64_t[]){1, 1})));
+}
+
 static yk_t in_evaluation(const step *s)
 {
     yk_train(s->job, false);
@@ -645,17 +707,24 @@ static yk_t in_evaluation(const step *s)
 }
 
 const refusal refusals[] = {
-    {"against_each_other", against_each_other, {"yk_matmul of f32[4, ", "each row of one operand meets the other operand's rows"}, true},
-    {"distances", loss_distances, {"yk_sub of f32[", "rows of different ranks meet"}, true},
-    {"first_row", first_row, {"yk_slice of f32[", "it takes some of this rank's rows"}, true},
-    {"best_of_merged", best_of_merged, {"yk_argmax of f32[", "some entries along the axis are of one row"}, true},
-    {"gathered_columns", gathered_columns, {"yk_gather_rows of f32[4, ", "its rows do not lie along its first axis"}, true},
-    {"rows_together", rows_together, {"yk_reshape of f32[", "puts some of them together"}, true},
-    {"padded_rows", padded_rows, {"yk_pad of f32[", "between this rank's rows and the next rank's"}, true},
-    {"own_mean", own_mean, {"has another graph", "divide by the rows of all"}, false},
-    {"own_table", own_table, {"input 3 of the step, f32[5], has no row for each", "begin the shape of rows with their number"}, false},
-    {"own_late_table", own_late_table, {"f32[5] (or a later one), has no row for each", "begin the shape of rows"}, false},
-    {"in_evaluation", in_evaluation, {"yk_sqrt of f32[] at ", "in evaluation (yk_train off) the ranks exchange nothing"}, true},
+    {"against_each_other", against_each_other, {"yk_matmul of f32[4, ", "each row of one operand meets the other operand's rows"}, true, 0},
+    {"distances", loss_distances, {"yk_sub of f32[", "rows of different ranks meet"}, true, 0},
+    {"first_row", first_row, {"yk_slice of f32[", "it takes some of this rank's rows"}, true, 0},
+    {"best_of_merged", best_of_merged, {"yk_argmax of f32[", "some entries along the axis are of one row"}, true, 0},
+    {"gathered_columns", gathered_columns, {"yk_gather_rows of f32[4, ", "its rows do not lie along its first axis"}, true, 0},
+    {"rows_together", rows_together, {"yk_reshape of f32[", "puts some of them together"}, true, 0},
+    {"padded_rows", padded_rows, {"yk_pad of f32[", "between this rank's rows and the next rank's"}, true, 0},
+    {"own_mean", own_mean, {"has another graph", "divide by the rows of all"}, false, 0},
+    {"own_table", own_table, {"input 3 of the step, f32[5] at ", "has no row for each of this rank's"}, false, 0},
+    {"own_late_table", own_late_table, {"f32[5] (or a later one) at ", "has no row for each of this rank's"}, false, 0},
+    {"own_weights_of_classes", own_weights_of_classes, {"input 3 of the step, f32[4] at ", "does not lie along the rows"}, true, 0},
+    {"own_weights_seen", own_weights_seen, {"input 3 of the step, f32[4] at ", "does not lie along the rows"}, true, 0},
+    {"own_differences", own_differences, {"input 2 of the step, f32[", "does not lie along the rows"}, false, 0},
+    {"own_bias", own_bias, {"input 3 of the step, f32[4] at ", "does not lie along the rows"}, true, 0},
+    {"own_number", own_number, {"input 3 of the step, f32[1] at ", "the same on all ranks, and it is not"}, true, 1},
+    {"own_number_spread", own_number_spread, {"input 3 of the step, f32[1] at ", "the same on all ranks, and it is not"}, true, 1},
+    {"number_as_table", number_as_table, {"yk_reshape with", "the number of rows on some ranks only by chance"}, true, 1},
+    {"in_evaluation", in_evaluation, {"yk_sqrt of f32[] at ", "in evaluation (yk_train off) the ranks exchange nothing"}, true, 0},
 };
 
 const size_t n_refusals = sizeof refusals / sizeof refusals[0];

@@ -35,6 +35,7 @@ typedef struct refusal {
     yk_t (*loss)(const step *s);
     const char *said[2];
     bool placed; /* the error names a line of losses.c */
+    int split;   /* of the test's list */
 } refusal;
 
 extern const loss_case cases[];

@@ -25,6 +25,8 @@ hung() { # hung LINE DEVICES VARIABLE..: exit code 1 within 20 s, and that line
 ok "a read that hangs, of one rank" hung 'no progress in reading or writing a file for 2.[0-9] s' cpu:0 HUNG_READ=ids.bin,40
 ok "a read that hangs, of one of two" hung '(cpu:0!) has made no progress in reading or writing a file' "cpu:0! cpu:0!" \
     HUNG_READ=ids.bin,40 HUNG_RANK=1
+ok "a driver that hangs before the ranks meet" hung 'no progress in opening its device for 2.[0-9] s' "cpu:0! cpu:0!" \
+    HUNG_LOAD=yoke_cpu,0 HUNG_RANK=1
 offload="state=nvme:$out/disk"
 ok "the state on a disk that hangs, of one rank" hung 'no progress in reading or writing a file for 2.[0-9] s' cpu:0 \
     HUNG_READ=.yoke-state-,40

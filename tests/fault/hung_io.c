@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Preloaded: a file system that stops to answer. HUNG_READ=TEXT,N: reads of files whose path has the text never end after the Nth. So do
- * HUNG_WRITE, HUNG_SYNC, HUNG_RENAME (of the new path) and HUNG_OPEN. HUNG_RANK: in that rank alone.
+ * HUNG_WRITE, HUNG_SYNC, HUNG_RENAME (of the new path), HUNG_OPEN and HUNG_LOAD (dlopen). HUNG_RANK: in that rank alone.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -15,7 +15,7 @@
 
 #define PRELOADED __attribute__((visibility("default")))
 
-static atomic_int reads, writes, syncs, renames, opens;
+static atomic_int reads, writes, syncs, renames, opens, loads;
 
 static int in_rank(void)
 {
@@ -86,6 +86,13 @@ PRELOADED ssize_t pwrite(int fd, const void *from, size_t n, off_t at)
     ssize_t (*next)(int, const void *, size_t, off_t) = (ssize_t(*)(int, const void *, size_t, off_t))dlsym(RTLD_NEXT, "pwrite64");
     hang_on(getenv("HUNG_WRITE"), fd, &writes);
     return next(fd, from, n, at);
+}
+
+PRELOADED void *dlopen(const char *path, int flags)
+{
+    void *(*next)(const char *, int) = (void *(*)(const char *, int))dlsym(RTLD_NEXT, "dlopen");
+    path_hang(getenv("HUNG_LOAD"), path ? path : "", &loads);
+    return next(path, flags);
 }
 
 PRELOADED int rename(const char *from, const char *to)

@@ -445,13 +445,19 @@ static void job_watch(yk_job *job, bool single)
     job->watched |= single;
 }
 
-/* A rank that was given no device learns its own from the other ranks of its host. */
+/* A rank that was given no device learns its own from the other ranks of its host. Before it joins, no other rank finds it if a driver
+ * hangs, so it is watched like a rank alone. */
 static yk_status find_place(yk_job *job, yk__placement *chosen, yk_error *err)
 {
     const bool given = !yk__launched() || yk__launch_fd() >= 0;
     if (!given && yk__join_group(&job->team.group, err))
         return err->status;
-    if (yk__place_choose(job, chosen, err))
+    if (given)
+        yk__standing_begin();
+    yk__place_choose(job, chosen, err);
+    if (given)
+        yk__standing_end();
+    if (err->status)
         return err->status;
     return given ? yk__join_group(&job->team.group, err) : YK_OK;
 }

@@ -309,8 +309,14 @@ bool yk__share_update(yk_job *job, int64_t n, bool *changed)
     yk__share *s = job->team.share;
     yk_error err = YK_ERROR_INIT;
     *changed = false;
-    if (job->team.world == 1 || n <= 0 || s->fixed.is_fixed)
+    if (job->team.world == 1 || n <= 0)
         return true;
+    if (s->fixed.is_fixed) {
+        if (!s->began)
+            yk__share_tell_idle(job, n);
+        s->began = true;
+        return true;
+    }
     if (!s->policy || (s->resumed && s->n != (uint64_t)n))
         return first_shares(job, n, changed);
     s->resumed = false;

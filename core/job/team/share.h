@@ -44,6 +44,7 @@ typedef struct yk__share {
     uint64_t compiles;             /* the engine's count at the last run */
     bool timed, compiled;          /* current window: its runs are timed; it made a program */
     bool undecided;                /* a window ended that the policy has not seen */
+    bool began;                    /* a batch came; of fixed shares */
     bool resumed;                  /* the policy is from a checkpoint, and no batch came yet */
     double window_began;           /* start of the current window, seconds */
     uint32_t generation;           /* generation of the roles in force */
@@ -58,6 +59,8 @@ yk_status yk__share_choose(const yk_job *job, yk__fixed *fixed, yk_error *err);
 yk_status yk__parts_choose(yk_job *job, yk_error *err);
 /* YK_E_ARG if the chosen shares are unequal, though `setting` gives each rank equally many rows. */
 yk_status yk__share_check_equal(const yk_job *job, const char *setting, yk_error *err);
+/* Warns, on one rank, that unequal fixed parts of a batch of n rows leave a rank without any. */
+void yk__share_tell_idle(const yk_job *job, int64_t n);
 /* After a lack of memory in a step or an update: appends this rank's fixed share and the ways out to err. */
 void yk__share_explain(const yk_job *job, yk_error *err);
 void yk__share_free(yk__share *s);

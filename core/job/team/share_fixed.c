@@ -6,8 +6,10 @@
  * open.c calls it while a job opens; data.c and sampler.c check before training, flush.c and window.c explain a failure by it, in the step
  * thread. Errors name both settings.
  */
+#include <stdio.h>
 #include <string.h>
 
+#include "core/base/log.h"
 #include "core/base/option.h"
 #include "core/job/team/share.h"
 
@@ -41,6 +43,27 @@ yk_status yk__share_check_equal(const yk_job *job, const char *setting, yk_error
         return YK_OK;
     return yk__fail(err, YK_E_ARG, "%s gives each rank equally many rows, but %s is \"%.80s\": choose one", setting, shares_source(job),
                     fixed->text);
+}
+
+void yk__share_tell_idle(const yk_job *job, int64_t n)
+{
+    const yk__fixed *fixed = &job->team.share->fixed;
+    uint32_t idle = 0, first = 0;
+    char more[32] = "";
+    for (uint32_t r = job->team.world; r-- > 0;) {
+        uint64_t before, rows;
+        yk__fixed_part(fixed, (uint64_t)n, r, &before, &rows);
+        if (rows)
+            continue;
+        first = r;
+        idle++;
+    }
+    if (!idle || fixed->is_even || !yk_is_main(job))
+        return;
+    if (idle > 1)
+        snprintf(more, sizeof more, " and %u more", idle - 1);
+    yk__log(YK_LOG_WARN, "balance", "%s \"%.80s\" gives rank %u (%s)%s none of the %lld rows of a batch: give a larger part or batch, or "
+            "leave the device out", shares_source(job), fixed->text, first, job->team.name[first], more, (long long)n);
 }
 
 void yk__share_explain(const yk_job *job, yk_error *err)

@@ -139,13 +139,21 @@ static void setting_text(const graph_place *p, uint32_t i, char *buf, size_t n)
         snprintf(buf, n, " with %s %.9g", p->setting[i].name, p->setting[i].value);
 }
 
-/* A likely reason for a setting that differs. */
-static const char *setting_hint(const graph_place *p, uint32_t i)
+/* True if the two have their rows along other axes, or one has none; it is the last setting of a call that has it. */
+static bool rows_differ(const graph_place *a, const graph_place *b)
 {
-    const char *name = i < p->n_setting ? p->setting[i].name : "";
+    const graph_setting *one = a->n_setting ? &a->setting[a->n_setting - 1] : NULL;
+    const graph_setting *other = b->n_setting ? &b->setting[b->n_setting - 1] : NULL;
+    return one && other && !strcmp(one->name, "axis of rows") && !strcmp(other->name, one->name) && !settings_equal(one, other);
+}
+
+/* A likely reason for setting i of a, which differs. */
+static const char *setting_hint(const graph_place *a, const graph_place *b, uint32_t i)
+{
+    const char *name = i < a->n_setting ? a->setting[i].name : "";
     if (!strcmp(name, "factor") || !strcmp(name, "value"))
         return " (a mean over this rank's rows alone? yk_mean, or divide by the rows of all)";
-    if (!strcmp(name, "axis of rows"))
+    if (rows_differ(a, b))
         return " (an input whose first length is the number of rows on some ranks only by chance? yk_replicated says that it is the "
                "same on all)";
     return "";
@@ -159,7 +167,7 @@ static void tell_calls(const graph_place *a, const graph_place *b, char *buf, si
     setting_text(a, same ? i : NOWHERE, with[0], sizeof with[0]);
     setting_text(b, same ? i : NOWHERE, with[1], sizeof with[1]);
     snprintf(buf, n, ": %s%s at %s, where that has %s%s at %s%s", a->name, with[0], a->at, b->name, with[1], b->at,
-             same ? setting_hint(a, i) : "");
+             same ? setting_hint(a, b, i) : "");
 }
 
 /* Tells the two ranks' operands; every rank takes part. */

@@ -388,6 +388,8 @@ static void join_attention(yk_job *job, yk__vid v, bool is_mask, yk__sharding *t
         *to = yk__shard_local(job, v, "its rows are not those of the queries");
     else if (is_along && !(s.kind == YK__SHARDED && s.axis + missing == to->axis) && (is_mask || x->dim[to->axis - missing] != 1))
         *to = yk__shard_local(job, v, "it is the same on all ranks, and has as many entries as this rank has rows");
+    else if (to->kind != YK__LOCAL && s.kind == YK__SHARDED && s.guessed && !(is_along && s.axis + missing == to->axis))
+        yk__sharding_alike(job, v);
     to->exchanged = to->exchanged || s.exchanged;
 }
 

@@ -69,16 +69,17 @@ static yk__vid whole_numbers(yk__graph *g, yk__vid v)
 
 /*
  * A number near the mean of each channel, so that sums of squares about it do not cancel: the mean of this rank's first row, rounded to
- * multiples of 2^-12. One row costs almost nothing, and unlike the running mean it is close from the first step.
+ * multiples of 2^-12. One row costs almost nothing, and unlike the running mean it is close from the first step. i32 holds such multiples
+ * below 2^19. From 2^18 on each f32 is one, so the part beyond 2^18 needs no rounding, and its sums are exact.
  */
 static yk__vid near_mean(yk_job *job, yk__vid x, yk__vid running, int64_t channels)
 {
     yk__graph *g = &job->step.trace;
     yk__vid first = g->value[x].dim[0] > 1 ? yk__slice(g, x, 0, 0, 1, 1) : x;
     yk__vid m = stats_row(job, stats_of(job, YK_OP_BN_STATS, first, running), 0, channels);
-    yk__vid big = yk__const(g, 0x1p30, YK_F32), small = yk__const(g, -0x1p30, YK_F32);
-    m = yk__bin(g, YK_OP_MAX, yk__bin(g, YK_OP_MIN, yk__scale(g, m, 0x1p12), big), small);
-    return yk__scale(g, whole_numbers(g, m), 0x1p-12);
+    yk__vid most = yk__const(g, 0x1p18, YK_F32), least = yk__const(g, -0x1p18, YK_F32);
+    yk__vid near = yk__bin(g, YK_OP_MAX, yk__bin(g, YK_OP_MIN, m, most), least), beyond = yk__bin(g, YK_OP_SUB, m, near);
+    return yk__bin(g, YK_OP_ADD, yk__scale(g, whole_numbers(g, yk__scale(g, near, 0x1p12)), 0x1p-12), beyond);
 }
 
 typedef struct batch_stats {
@@ -163,29 +164,39 @@ static yk__vid normalise_channels(yk_job *job, yk__vid x, yk__vid mean, yk__vid 
     return y;
 }
 
-bool yk__batch_norm_check(yk_job *job, double values)
+/* values: of each channel of the call's x, from all ranks. */
+static bool values_check(yk_job *job, uint32_t call, double values)
 {
     yk_error err = YK_ERROR_INIT;
-    if (!job->step.norm_call || values != 1.0)
+    if (!call || values != 1.0)
         return true;
     yk__fail(&err, YK_E_ARG, "node %u (batch_norm): expected more than one value for each channel in training, got one from all ranks "
-             "together, whose variance is 0: give it larger batches or images", job->step.norm_call);
-    yk__fail_node(&err, job->step.norm_call);
+             "together, whose variance is 0: give it larger batches or images", call);
+    yk__fail_node(&err, call);
     yk__job_fail(job, &err);
     return false;
 }
 
-/* Records the number of this rank's values per channel; the count over all ranks is known once counts are exchanged (count.c). */
-static bool batch_note(yk_job *job, const yk_value *x, int64_t channels)
+bool yk__batch_norm_check(yk_job *job, double values)
+{
+    return values_check(job, job->step.norm_call, values);
+}
+
+/* Records the number of this rank's values per channel; the count over all ranks is known once counts are exchanged (count.c). Values that
+ * are equal on all ranks count once, so they are checked here. */
+static bool batch_note(yk_job *job, const yk_value *x, int64_t channels, bool is_alike)
 {
     yk__step *step = &job->step;
+    const double values = (double)(yk__value_count(x) / channels);
     yk__rows_mixed(job, "yk_batch_norm");
-    const double values = step->empty ? 0.0 : (double)(yk__value_count(x) / channels);
-    if (!step->norm_call || values < step->norm_values) {
+    if (is_alike || job->team.world == 1)
+        return values_check(job, step->n_call, values);
+    const double own = step->empty ? 0.0 : values;
+    if (!step->norm_call || own < step->norm_values) {
         step->norm_call = step->n_call;
-        step->norm_values = values;
+        step->norm_values = own;
     }
-    return job->team.world > 1 || yk__batch_norm_check(job, step->norm_values);
+    return true;
 }
 
 yk_t yk_batch_norm(yk_t x, yk_t gamma, yk_t beta, yk_batch_norm_state running, float momentum, float eps)
@@ -214,9 +225,9 @@ yk_t yk_batch_norm(yk_t x, yk_t gamma, yk_t beta, yk_batch_norm_state running, f
     yk__op_setting(job, "eps", (double)eps);
     if (!job->training)
         return yk__result(job, normalise_channels(job, v, mean, var, gamma, beta, eps), to);
-    if (!batch_note(job, &job->step.trace.value[v], channels))
-        return YK__POISON;
     const bool is_alike = job->team.world > 1 && to.kind == YK__REPLICATED;
+    if (!batch_note(job, &job->step.trace.value[v], channels, is_alike))
+        return YK__POISON;
     batch_stats b = batch_statistics(job, as_channels(job, v, channels), is_alike, mean, channels);
     update_running(job, &running, mean, var, &b, momentum != 0.0f ? (double)momentum : 0.1);
     if (!yk_ok(job))

@@ -107,8 +107,8 @@ yk_t yk_expand(yk_t x, uint32_t dims, const int64_t *dim)
     const yk_value *u = &job->step.trace.value[v];
     if (dims && dim[0] == job->step.local_rows && (u->dims < dims || u->dim[0] == 1)) /* it is rows from here on */
         v = yk__sum_of_ranks(job, v);
+    const yk__sharding s = yk__shard_expand(job, v, dims, dim); /* may turn a guess */
     const bool may_be_rows = dims && yk__sharding_of(job, v).kind == YK__REPLICATED && (u->dims < dims || u->dim[0] == 1);
-    const yk__sharding s = yk__shard_expand(job, v, dims, dim);
     const yk__vid out = yk__expand(&job->step.trace, v, dims, dim);
     if (out == YK_NONE)
         return yk__handle(job, out);

@@ -93,6 +93,8 @@ static yk__vid sharding_place(yk_job *job, yk__vid v, yk__sharding s)
         yk__vid in = v;
         yk__apply(&job->step.trace, YK_OP_COPY, 1, &in, 0, NULL, YK_DTYPE_COUNT, 0, NULL, &v, 1);
     }
+    if (v != YK_NONE && s.guessed && !s.guess_plus_1)
+        s.guess_plus_1 = v + 1;
     return v != YK_NONE && sharding_put(job, v, s) ? v : YK_NONE;
 }
 
@@ -152,10 +154,11 @@ void yk__sharding_input(yk_job *job, uint32_t number)
         return;
     if (n == 0 && step->local_rows == 0)
         s.kind = YK__SHARDED;
-    else if (n > 0 && step->local_rows > 0 && n % step->local_rows == 0) {
+    else if (n > 0 && !step->input[number].is_alike && step->local_rows > 0 && n % step->local_rows == 0) {
         s.kind = YK__SHARDED;
         s.guessed = true;
         s.inner = n / step->local_rows;
+        s.guess_plus_1 = step->input[number].leaf + 1;
     }
     sharding_put(job, step->input[number].leaf, s);
 }
@@ -169,9 +172,19 @@ void yk__sharding_sign(yk_job *job, yk__vid leaf)
     sharding_put(job, leaf, s);
 }
 
-void yk__sharding_alike(yk_job *job, yk__vid v)
+static void put_alike(yk_job *job, yk__vid v)
 {
     sharding_put(job, v, (yk__sharding){.kind = YK__REPLICATED, .sign = yk__sharding_of(job, v).sign});
+}
+
+void yk__sharding_alike(yk_job *job, yk__vid v)
+{
+    const uint32_t guess = yk__sharding_of(job, v).guess_plus_1;
+    const yk__vid from = guess ? guess - 1 : v;
+    put_alike(job, v);
+    put_alike(job, from);
+    for (size_t i = 0; i < job->step.n_input; i++)
+        job->step.input[i].is_alike = job->step.input[i].is_alike || job->step.input[i].leaf == from;
 }
 
 yk_t yk_replicated(yk_t x)
@@ -313,13 +326,13 @@ bool yk__sharding_loss(yk_job *job, yk__vid loss)
     return yk_ok(job);
 }
 
-/* Numbers of one input for the comparison: a flag and its contents. Inputs beyond the last place share it: hash of their numbers, and of
- * their contents. */
-static void input_numbers(double number[2], const yk__step_input *in, uint32_t k)
+/* Numbers of one input for the comparison: a flag, that it is alike on all ranks, and its contents. Inputs beyond the last place share it:
+ * hash of the alike ones' numbers, and of their contents. */
+static void input_numbers(double number[2], const yk__step_input *in, uint32_t k, bool is_alike)
 {
     const uint64_t content = yk__hash_bytes(YK_HASH_SEED, in->data, (size_t)in->bytes);
     const bool shares = k >= YK__SHARD_INPUTS - 1;
-    number[0] = shares ? (double)(uint32_t)yk__hash_u64((uint64_t)number[0], k + 1u) : 1.0;
+    number[0] = shares ? (double)(uint32_t)yk__hash_u64((uint64_t)number[0], k + 1u) : is_alike;
     number[1] = shares ? (double)(uint32_t)yk__hash_u64((uint64_t)number[1], content) : (double)(uint32_t)content;
 }
 
@@ -333,8 +346,9 @@ void yk__sharding_numbers(const yk_job *job, double *number)
         const yk__step_input *in = &step->input[i];
         if (!in->from_user)
             continue;
-        if (yk__sharding_of(job, in->leaf).kind == YK__REPLICATED)
-            input_numbers(number + 2 * (k < YK__SHARD_INPUTS ? k : YK__SHARD_INPUTS - 1), in, k);
+        const bool is_alike = yk__sharding_of(job, in->leaf).kind == YK__REPLICATED;
+        if (is_alike || k < YK__SHARD_INPUTS - 1)
+            input_numbers(number + 2 * (k < YK__SHARD_INPUTS ? k : YK__SHARD_INPUTS - 1), in, k, is_alike);
         k++;
     }
     for (uint32_t i = 0; job->team.world > 1 && i < step->n_expanded; i++)
@@ -356,8 +370,14 @@ static void check_expanded(yk_job *job, uint32_t i, double ranks, double sum)
                       at ? at->file : "?", at ? at->line : 0, own, sum / ranks);
 }
 
-/* Checks an input that all ranks take for shared; in the last place the error names the first of the inputs there. */
-static void check_input(yk_job *job, uint32_t k)
+/* True if the first length is a multiple of this rank's rows, or may be one by chance. */
+static bool may_have_rows(const yk__step *step, const yk_value *x)
+{
+    return x->dims && step->local_rows > 0 && x->dim[0] > 0 && x->dim[0] % step->local_rows == 0;
+}
+
+/* Fails for an input that some rank takes for alike, and which is not; in the last place the error names the first of the inputs there. */
+static void refuse_input(yk_job *job, uint32_t k)
 {
     const yk__step *step = &job->step;
     const char *more = k == YK__SHARD_INPUTS - 1 ? " (or a later one)" : "";
@@ -365,21 +385,35 @@ static void check_input(yk_job *job, uint32_t k)
     for (size_t i = 0; i < step->n_input; i++) {
         if (!step->input[i].from_user || k--)
             continue;
-        yk__value_shape_text(&step->trace.value[step->input[i].leaf], text, sizeof text);
-        yk__job_failf(job, YK_E_ARG,
-                      "input %zu of the step, %s%s, has no row for each of this rank's %lld, so it is taken to be the same "
-                      "on all ranks, and it is not: begin the shape of rows with their number",
-                      i, text, more, (long long)step->local_rows);
+        const yk_value *x = &step->trace.value[step->input[i].leaf];
+        const yk__recipe *made = yk__recipe_find(&step->recipes, yk__sharding_of(job, step->input[i].leaf).sign);
+        const yk__call_site *at = made ? yk__call_sites_find(&job->sites, made->call) : NULL;
+        yk__value_shape_text(x, text, sizeof text);
+        if (may_have_rows(step, x))
+            yk__job_failf(job, YK_E_ARG, "input %zu of the step, %s%s at %s:%d, does not lie along the rows where it is used, or has no "
+                          "row for each of another rank's, so it is taken to be the same on all ranks, and it is not: begin the shape of "
+                          "rows with their number", i, text, more, at ? at->file : "?", at ? at->line : 0);
+        else
+            yk__job_failf(job, YK_E_ARG, "input %zu of the step, %s%s at %s:%d, has no row for each of this rank's %lld, so it is taken "
+                          "to be the same on all ranks, and it is not: begin the shape of rows with their number", i, text, more,
+                          at ? at->file : "?", at ? at->line : 0, (long long)step->local_rows);
         return;
     }
+}
+
+/* A flag of one rank obliges all ranks. In the last place, ranks that flag other inputs are not compared. */
+static bool input_differs(const double *number, const double *sum, uint32_t k, double ranks)
+{
+    const bool flagged = k < YK__SHARD_INPUTS - 1 ? sum[0] > 0.0 : number[0] > 0.0 && number[0] * ranks == sum[0];
+    return flagged && number[1] * ranks != sum[1];
 }
 
 bool yk__sharding_check(yk_job *job, const double *number, const double *sum)
 {
     const double ranks = sum[YK__SHARD_NUMBERS - 1];
     for (uint32_t k = 0; k < YK__SHARD_INPUTS && yk_ok(job); k++)
-        if (number[2 * k] > 0.0 && number[2 * k] * ranks == sum[2 * k] && number[2 * k + 1] * ranks != sum[2 * k + 1])
-            check_input(job, k);
+        if (input_differs(number + 2 * k, sum + 2 * k, k, ranks))
+            refuse_input(job, k);
     for (uint32_t i = 0, k = 2 * YK__SHARD_INPUTS; i < job->step.n_expanded && yk_ok(job); i++, k += 2)
         if (sum[k] > 0.0)
             check_expanded(job, i, sum[k], sum[k + 1]);

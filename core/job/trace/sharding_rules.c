@@ -30,7 +30,7 @@ static void take_over(yk__sharding *to, const yk__sharding *from)
 static yk__sharding sharding_result(yk__sharding s)
 {
     s.guessed = false;
-    s.sum_plus_1 = 0;
+    s.sum_plus_1 = s.guess_plus_1 = 0;
     return s;
 }
 
@@ -72,9 +72,9 @@ static bool choose_axis(const yk_job *job, uint32_t n, const yk__vid *in, uint32
     return any;
 }
 
-/* NULL, or the reason why the operand's rows are not the result's. A guess that does not fit was wrong: on other ranks the shapes would
- * not fit either. If the operation broadcasts, a length of 1 fits any number of rows. */
-static const char *axis_misfit(const yk_job *job, yk__vid v, uint32_t dims, const yk__sharding *out, bool broadcasts)
+/* NULL, or the reason why the operand's rows are not the result's. A guess that does not fit was wrong: the operand is alike on all ranks,
+ * which compare it. If the operation broadcasts, a length of 1 fits any number of rows. */
+static const char *axis_misfit(yk_job *job, yk__vid v, uint32_t dims, const yk__sharding *out, bool broadcasts)
 {
     const yk__sharding s = yk__sharding_of(job, v);
     const uint32_t missing = dims - dims_of(job, v);
@@ -83,7 +83,11 @@ static const char *axis_misfit(const yk_job *job, yk__vid v, uint32_t dims, cons
         return NULL;
     if (s.kind == YK__SHARDED && !s.guessed)
         return "the rows of one operand do not lie along the axis of the other's, so that rows of different ranks meet";
-    return out->axis < missing || (broadcasts && job->step.trace.value[v].dim[out->axis - missing] == 1) ? NULL : same_length;
+    if (out->axis >= missing && !(broadcasts && job->step.trace.value[v].dim[out->axis - missing] == 1))
+        return same_length;
+    if (s.kind == YK__SHARDED)
+        yk__sharding_alike(job, v);
+    return NULL;
 }
 
 static yk__sharding shard_elements(yk_job *job, uint32_t n, const yk__vid *in, bool broadcasts)
@@ -261,7 +265,8 @@ yk__sharding yk__shard_expand(yk_job *job, yk__vid v, uint32_t dims, const int64
     if (s.kind == YK__SHARDED && dims >= x->dims && dim[s.axis + dims - x->dims] != x->dim[s.axis]) {
         if (!s.guessed)
             return yk__shard_local(job, v, "it repeats the only row of this rank");
-        s = sharding_new(YK__REPLICATED); /* a single entry, which the guess took for a row */
+        yk__sharding_alike(job, v); /* a single entry, which the guess took for a row */
+        s = yk__sharding_of(job, v);
     }
     if (s.kind == YK__SHARDED) {
         s.axis = (uint8_t)(s.axis + dims - x->dims);
