@@ -21,7 +21,7 @@ static bool value_file(const char *value)
     return access(value, R_OK) == 0;
 }
 
-/* A library, or that there is none. */
+/* True for a file that can be read, and for "0", which means no library. */
 static bool value_file_or_none(const char *value)
 {
     return !strcmp(value, "0") || value_file(value);

@@ -53,7 +53,7 @@ typedef enum yk__op_ranks {
 /*
  * The columns:
  *   1  the enumerator without YK_OP_
- *   2  inference, yk__infer_* (shape_*.c)
+ *   2  inference, yk__infer_* (shape_*.c, round8.c)
  *   3  body in primitives, yk__body_* (body*.c); none: a primitive has no body, and a map runs its own
  *   4  evaluation in double, yk__eval_* (eval_*.c); none: a map, evaluated by its own body
  *   5  derivative, yk__rule_* (core/grad/rules_*.c); body: the body's; none: no gradient passes comparisons, indices and constants;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shape inference: an operation's result shapes and types from its operands. This file has the part common to all operations; shape_*.c
- * have a function for each. The builder (graph_node.c) and the checker of graphs from outside (check.c) both call yk__infer. It writes its
- * yk__shape alone: n_out, out, alias, and err after a failure. Any thread.
+ * Shape inference: an operation's result shapes and types from its operands. This file has the part common to all operations.
+ * shape_prim.c, shape_comp.c and round8.c have one function for each group of alike operations. The builder (graph_node.c) and the checker
+ * (check.c) both call yk__infer. It writes its yk__shape alone: n_out, out, alias, and err after a failure. Any thread.
  */
 #include "core/graph/graph_internal.h"
 
@@ -74,6 +74,7 @@ bool yk__shape_float(yk__shape *s, uint32_t operand)
     return yk__shape_bad(s, "operand %u has to be of a float type", operand);
 }
 
+/* The operand has to be a statistic: f32 [n], or f64 [n] beside values of f64. like: the values' type. */
 bool yk__shape_stat(yk__shape *s, uint32_t operand, uint32_t like, int64_t n)
 {
     uint32_t dtype = s->x[operand]->dtype == YK_F64 && like == YK_F64 ? YK_F64 : YK_F32;

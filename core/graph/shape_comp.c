@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Shape inference of all_reduce, all_stats (yk__infer_bn_stats) and most composites; each row of op_table.h names its function.
- * shape_prim.c infers dropout, the elementwise composites and the maps; round8.c infers round8. yk__infer (shape.c) calls a function after
- * the number of operands and attributes was checked, both for the builder and for the checker. The checker gets graphs from outside core,
- * so an attribute may have any value. Lengths count elements; an attribute list is written in the order of plugin.h. A function writes
- * s->out, and an optimizer's step also s->alias; a failure sets s->err. Any thread. yk__infer sets n_out from the table first: a function
- * with optional outputs sets it anew.
+ * shape_prim.c infers dropout and the elementwise composites; round8.c infers round8. yk__infer (shape.c) calls a function after the
+ * number of operands and attributes was checked, both for the builder and for the checker (check.c). A function trusts no attribute, as
+ * tests and yoke-cts also give the checker graphs that the builder did not make. Lengths count elements; an attribute list is written in
+ * the order of plugin.h. A function writes s->out, and an optimizer's step also s->alias; a failure sets s->err. Any thread. yk__infer sets
+ * n_out from the table first: a function with optional outputs sets it anew.
  */
 #include "core/graph/graph_internal.h"
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shape inference of the primitives, dropout, the elementwise composites and the maps: one function for each group, named by its rows in
- * op_table.h. yk__infer (shape.c) calls it after the number of operands and attributes was checked, both for the builder and for the
- * checker. The checker gets graphs from outside core, so an attribute may have any value. Lengths count elements. A function writes s->out,
- * and yk__infer_copy also s->alias; a failure sets s->err. Any thread.
+ * Shape inference of the primitives, dropout and the elementwise composites: one function for each group, named by its rows in op_table.h.
+ * yk__infer (shape.c) calls it after the number of operands and attributes was checked, for the builder (yk__apply) and for the checker.
+ * shapes_good (check.c) passes the node's own first result as the requested type and shape.
+ *
+ * A function trusts no attribute, as tests and yoke-cts also give the checker graphs that the builder did not make. Lengths count elements.
+ * A function writes s->out, and yk__infer_copy also s->alias; a failure sets s->err. Any thread.
  */
 #include "core/graph/graph_internal.h"
 
@@ -267,6 +269,7 @@ bool yk__infer_dot(yk__shape *s)
     return true;
 }
 
+/* Refuses every call: yk__node_new builds maps, and map_good (check.c) checks them. */
 bool yk__infer_map(yk__shape *s)
 {
     return yk__shape_bad(s, "has a body, so it is built by node and checked with it");

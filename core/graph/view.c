@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Makes views of a value: reshape, permute, expand and slice, without a copy; only reshape copies, if strides do not allow a view.
- * yk__copy_into adds a copy's node. Operations of the trace (op_shape.c), bodies (body.c), gradient rules (core/grad), core/run's updates
- * and yoke-cts call it, in the caller's thread.
+ * yk__copy_into adds a copy's node. The builder (build.c), the trace (core/job/trace), bodies (body_*.c), gradient rules (core/grad),
+ * update_programs.c and yoke-cts call it, in the caller's thread.
  *
  * A view has the root value as its base (never another view), composed strides and an offset. A view that equals its operand or the whole
  * root is that value itself, so a permutation and its inverse cancel.
@@ -21,8 +21,8 @@ static bool same_place(const yk_value *a, const yk_value *b)
     return true;
 }
 
-/* v has the dims, dim, stride and offset of a view of x. Strides of a dense view are made canonical, so that dimensions of length 1 do not
- * mislead readers of strides. */
+/* v gives dims, dim, stride and offset of a view of x; its type is that of x. Strides of a dense view are made canonical, so that
+ * dimensions of length 1 do not mislead readers of strides. */
 static yk__vid view_make(yk__graph *g, yk__vid x, yk_value *v)
 {
     yk__vid base = g->value[x].base;
@@ -184,7 +184,7 @@ yk__vid yk__slice(yk__graph *g, yk__vid x, uint32_t axis, int64_t begin, int64_t
     return view_make(g, x, &v);
 }
 
-/* yk__copy_into writes x over a part of base, and returns that part as a new view. v gives its lengths, strides and offset. */
+/* Adds a node that copies x into a part of base, and returns that part as a view. v gives the part's lengths, strides and offset. */
 yk__vid yk__copy_into(yk__graph *g, yk__vid x, yk__vid base, const yk_value *v)
 {
     yk__vid in[2] = {x, base}, out;

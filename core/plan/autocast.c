@@ -4,19 +4,23 @@
  * casts. passes.c runs it in the step thread, once for each plan with a 16-bit format.
  *
  * LOWP: 16-bit operands (each value is cast once, for forward and backward) and a 16-bit result. The result is f32 if it is a gradient of a
- * parameter, or if only FULL operations read it.
+ * parameter, or if only FULL operations read it. Attention's bias, its gradient, masks and lse stay f32; its other results are 16-bit,
+ * whatever reads them.
  *
  * FULL: f32 operands and results.
  *
  * WIDE: 16-bit if every operand of the full shape is. Broadcast operands (biases, statistics, constants) do not widen the result. If such
- * an operand is f32, the operation computes in f32 and rounds its result once. A following operation of the same kind takes the value
- * before rounding.
+ * an operand is f32, the operation computes in f32 and rounds its result once. A following operation in f32 takes the value before
+ * rounding.
  *
- * KEEP: the format of the first float operand.
+ * KEEP: the format of the leading operand: the logits of cross_entropy_bwd, the base of a copy with one, else operand 0. Results of
+ * bn_stats and cross_entropy are f32.
+ *
+ * NONE: no casts. Results keep the type that they have in the old graph. An all_reduce is FULL, and a fill takes the low format if each
+ * part copied into it has that format.
  *
  * Blocks of f32 (yk__full): every operation and gradient in them is FULL; inputs are widened, outputs are f32. In a job of fp8 the low
- * format is bf16. Operands of some products (eight.h) are rounded to 8 bits, once per value and format. Losses and their successors are
- * f32: cross entropy gives f32 for logits of every format.
+ * format is bf16. Operands of some products (eight.h) are rounded to 8 bits, once per value and format.
  */
 #include <string.h>
 
@@ -29,7 +33,7 @@ typedef struct casting {
     yk__graph g;
     yk_dtype low;
     yk__vid *lowered, *widened; /* by value of the old graph: its versions, YK_NONE if absent */
-    uint8_t *full_only;        /* by root: read only by operations that want f32 */
+    uint8_t *full_only;        /* by root: only FULL operations read it, and work->keep lacks it */
     uint8_t *is_grad;          /* by root: a gradient contribution that nothing reads */
     const yk_node *node;
     yk__eight *eight;          /* by node of the old graph; NULL if no node has operands of 8 bits */
@@ -53,6 +57,7 @@ static bool is_lowered(casting *state, yk__vid v)
     return x != YK_NONE && state->g.value[x].dtype == state->low;
 }
 
+/* Casts x. leaf: the cast gets no origin, so recompute.c computes it once. Else it has its reader's origin, and may be repeated. */
 static yk__vid new_cast(casting *state, yk__vid x, yk_dtype dtype, bool leaf)
 {
     yk__vid y = yk__value_new(&state->g, dtype, state->g.value[x].dims, state->g.value[x].dim);
@@ -72,7 +77,7 @@ static yk__vid leaf_as(casting *state, yk__vid x, yk_dtype dtype)
     const yk_slot *s = v->slot == YK_NONE ? NULL : &state->g.slot[v->slot];
     int64_t dim[YK_MAX_DIMS];
     uint32_t slot;
-    if (s && yk__plan_pulled(state->work->request, s) != YK_NONE) /* a node of forward: backward casts pulled values again */
+    if (s && yk__plan_pulled(state->work->request, s) != YK_NONE) /* recompute.c repeats this cast in backward, when the pull is gone */
         return new_cast(state, x, dtype, false);
     if (!state->work->request->keep_compute || dtype != state->low || !s || s->kind != YK_SLOT_PARAM)
         return new_cast(state, x, dtype, true);
@@ -233,7 +238,7 @@ static void cast_widest(casting *state, const yk_node *n)
     }
 }
 
-/* Class of a node. NONE stays: it computes nothing. */
+/* Class of a node: FULL in a block of f32, but NONE everywhere if its operation is. */
 static yk__op_prec precision_class(const yk__plan_request *request, const yk_node *n)
 {
     const yk__op_prec prec = (yk__op_prec)yk__op_info_of(n->op)->prec;
@@ -330,7 +335,8 @@ static void find_readers(casting *state, const yk__uses *uses)
             state->is_grad[yk__root(src, state->work->grad[i])] = 1;
 }
 
-/* Gradients and assigned values leave as f32, from the version before rounding if there is one. */
+/* A gradient takes its f32 version if it has one: that before rounding, or a cast for a reader. place.c widens the remaining gradients.
+ * Assigned values are cast to f32. */
 static void cast_kept(casting *state)
 {
     yk__work *work = state->work;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The planner's passes "trace", "stats", "prune" and "empty", which passes.c runs once for each plan, in the step thread. The first copies
- * the user's trace to a graph that later passes may change. "stats" makes batch statistics sums over ranks, and "prune" drops unneeded
- * nodes. "empty" removes values without elements, of a rank without rows that takes part in sums over ranks.
+ * The planner's passes "trace", "stats" and "empty", which passes.c runs once for each plan, in the step thread. "trace" copies the trace
+ * to a graph that later passes may change. "stats" makes batch statistics sums over ranks. "empty" removes values without elements,
+ * of a rank without rows that takes part in sums over ranks. Behind some passes passes.c calls yk__plan_prune, which drops unneeded nodes.
  */
 #include "core/base/mem.h"
 #include "core/plan/plan_internal.h"
@@ -69,7 +69,8 @@ yk_status yk__plan_stats(yk__work *work, yk_error *err)
     return yk__remap_end(&remap, work, err);
 }
 
-/* A node is needed if the memory of one of its outputs is, or if it writes memory that outlives the program. */
+/* A node is needed if the memory of one of its outputs is, or if it writes memory that outlives the program. With sums_stay every
+ * all_reduce is needed, as other ranks wait for it. */
 static bool is_needed(const yk__work *work, const yk_node *n, const bool *need)
 {
     const yk__graph *g = &work->g;
@@ -122,6 +123,7 @@ static bool is_empty(const yk__graph *g, yk__vid v)
     return yk__value_count(&g->value[v]) == 0;
 }
 
+/* Drops a node without elements; results that sum no elements become fills of 0. */
 static void without_rows(yk__remap *remap, uint32_t k)
 {
     const yk__graph *src = remap->src;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Roles: the members of a step, and the part of each bucket that each owner updates. The file cuts buckets into slices, and moves the
- * optimizer's moments when roles change.
+ * Roles: the members of a step, and the part of each bucket that each owner updates. The file cuts buckets into slices, moves values,
+ * moments and sums to new owners, and brings returning members up to date.
  *
  * core/job/team/share.c calls yk__engine_set_roles between windows, and job_hash.c yk__engine_catch_up, on all ranks, in the step thread.
  * Afterwards the parts of all ranks cover each bucket once, and no moment has changed its value.
+ *
+ * p->far: owners alone have a bucket's values (far_slices.h). p->scatters: ranks hold sums of their own slices alone (slice_sums.h).
  */
 #include <math.h>
 #include <string.h>
@@ -159,7 +161,7 @@ static yk_status keep_summed(yk__params *p, yk_error *err)
     return YK_OK;
 }
 
-/* Sends a member's state to ranks that were excluded. */
+/* Sends a member's state to ranks that were excluded. take: this rank was excluded, and stores the values of root. */
 static yk_status spread_state(yk__params *p, const yk__state *s, uint32_t root, bool take, yk_error *err)
 {
     const uint64_t bytes = s->n * yk_dtype_bytes(s->dtype);
@@ -208,7 +210,7 @@ static yk_status change_owners(yk__engine *e, const yk__roles *roles, yk_error *
     yk__exchange *exchange = &e->exchange;
     const bool same = !memcmp(exchange->roles.owns, roles->owns, exchange->world * sizeof roles->owns[0]);
     memcpy(exchange->owns, roles->owns, exchange->world * sizeof *roles->owns);
-    if (e->params.has_updated && !same) /* the balance's reports know what fits from here on: the capacities measured at first are freed */
+    if (e->params.has_updated && !same) /* the balance's reports say from here on which parts fit; the measured capacities are freed */
         yk__parts_forget(&e->params);
     if (!e->params.laid_out || same)
         return YK_OK;
@@ -230,7 +232,8 @@ static bool same_roles(const yk__exchange *exchange, const yk__roles *roles)
            !memcmp(roles->owns, exchange->roles.owns, exchange->world * sizeof roles->owns[0]);
 }
 
-/* All ranks gather exact parameters from their owners before roles change, and drop the rounding errors. */
+/* All ranks call it before roles change: members gather the exact f32 parameters. The rests (masters.c) are then part of the values, and
+ * are freed. */
 static yk_status leave_rest(yk__params *p, yk_error *err)
 {
     if (yk__params_gather_whole(p, err))

@@ -52,7 +52,7 @@ extern "C" {
  * kind       UN, BIN: elementwise on one, two operands; PRIM: other primitive; COMP: composite; CORE: handled by the
  *            core, a plugin never sees it. yk_op_is_primitive: UN, BIN, PRIM.
  * precision  autocast's class. LOWP computes in the low format, FULL in f32. WIDE takes the widest format among its float inputs. KEEP
- *            takes its (first float) input's format; NONE is not about floats.
+ *            takes the format of input 0, but cross_entropy_bwd that of the logits, and a copy that of its base. NONE gets no casts.
  * tolerance  against a float64 reference: EXACT bit for bit, ROUND one rounding, TRANS a few ulp. ACCUM c*sqrt(n)*eps of the sum of
  *            absolute products (c = 4, n = length of the sum). The suite's group `long` holds sums in f32 of any length to 1e-6 and
  *            products to 2e-6 of their absolute terms, attention excepted.

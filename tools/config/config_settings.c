@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Walks a settings file's keys by the tables of its format. Each key gets its fate: an option here, nothing to do, or refused with a
- * reason. config_read.c and the tables (keys_*.c) call it, in the main thread. An unknown key is an error with its line and the nearest
- * known key.
+ * reason. config_read.c and the tables (keys_*.c) call it, in the main thread. The lists in `settings` collect options, items (a key and
+ * its fate) and messages. An unknown key is a message with its line and the nearest known key.
  */
 #include "tools/config/config_settings.h"
 
@@ -167,7 +167,7 @@ static bool is_nothing(const yk__tree *node)
     return node->kind == YK__TREE_TEXT && !node->quoted && !strcmp(node->text, "null");
 }
 
-/* True if the node's text is neither empty nor automatic. */
+/* True if the node is a text other than null and "auto". */
 static bool is_said(const yk__tree *node)
 {
     return node && node->kind == YK__TREE_TEXT && !is_nothing(node) && !is_automatic(node);
@@ -216,7 +216,7 @@ settings_place settings_of(const yk__tree *node)
     return (settings_place){node->line, node->key};
 }
 
-/* True if the value requests nothing. */
+/* True if the value requests nothing. off: the row's words that request nothing besides false, null and "auto"; NULL if none. */
 static bool is_off(const yk__tree *node, const char *off)
 {
     if (node->kind == YK__TREE_LIST) {
@@ -394,7 +394,7 @@ static const settings_key *row_find(const settings_table *table, const char *pat
     return NULL;
 }
 
-/* A key without a row, with the nearest one of the same map. */
+/* Refuses a key without a row, and names the nearest key of the same map. */
 static void key_refuse(settings *s, const settings_table *table, const char *file, const yk__tree *node, const char *path,
                        const char *shown)
 {
@@ -427,7 +427,7 @@ static void option_put(settings *s, const settings_key *row, const char *file, c
                  row->kind == SETTINGS_SWITCH ? NULL : node->text, file, settings_of(node));
 }
 
-/* One key. `path` is the table's, `shown` the file's. */
+/* Notes a key's fate, and puts its option. path: in the table; shown: in the file; below: map_walk, which visits a map's keys. */
 static void key_walk(settings *s, const settings_table *table, const char *file, yk__tree *node, const char *path, const char *shown,
                      void (*below)(settings *s, const settings_table *t, const char *file, const yk__tree *n, const char *p,
                                    const char *shown))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The tables of keys of FSDP, as Accelerate's files (fsdp_NAME) and Trainer's fsdp_config have them; of ParallelismConfig and
- * AcceleratorConfig. config_read.c and keys_accelerate.c walk a file by them, in the main thread; the functions join keys to options of
- * Yoke.
+ * AcceleratorConfig. config_read.c and keys_accelerate.c walk a file by them, in the main thread. Behind the walk they call
+ * settings_finish_*, which makes options of keys that count together.
  */
 #include "tools/config/config_settings.h"
 
@@ -98,7 +98,7 @@ static bool is_on(const yk__tree *map, const char *prefix, const char *name)
 #define FSDP_HOST "state=host,params=host"
 #define FSDP_ACTIVATIONS "activations=host"
 
-/* True if the switch is on, which asks for this part of --offload. */
+/* Notes the part of --offload that a switch requests; true if the switch is on. */
 static bool part_take(settings *s, const char *file, const yk__tree *map, const char *prefix, const char *name, const char *value)
 {
     const yk__tree *node = settings_key_get(map, prefix, name);
@@ -108,6 +108,7 @@ static bool part_take(settings *s, const char *file, const yk__tree *map, const 
     return on;
 }
 
+/* Puts --shard, --shard-within and --reshard-after-forward, by the strategy's word; without one FULL_SHARD holds. */
 static void put_strategy(settings *s, const char *file, const yk__tree *map, const char *prefix)
 {
     const yk__tree *strategy = settings_key_get(map, prefix, "sharding_strategy");

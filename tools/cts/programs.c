@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * yoke-cts, groups rebind and errors: one program with several bindings; required refusals; lasting failures. main.c runs each group in a
- * child process with the device under test open.
+ * yoke-cts, groups rebind and errors. Group rebind runs one program with several bindings. Group errors makes calls that a plugin must
+ * refuse, then uses the device's queue again. main.c runs each group in a child process with the device under test open.
  */
 #include <math.h>
 #include <string.h>
@@ -13,13 +13,13 @@
 #define K 10
 #define N 7
 
-/* y = x w + b with separate slots; unlike: y = x w - b, with one more slot, in another order. */
+/* y = x w + b with separate slots; unlike: y = x w - b, with one more slot, and slots in another order. */
 typedef struct product {
     yk__graph g;
     yk_graph abi;
     yk_program *program;
     bool unlike;
-    uint32_t x, w, b, y, n_slot; /* slots */
+    uint32_t x, w, b, y, n_slot; /* slots, and their number; slot 0 is the arena */
 } product;
 
 static yk__vid slot_leaf(yk__graph *g, yk_slot_kind kind, uint32_t dims, const int64_t *dim, uint32_t *slot)
@@ -199,8 +199,8 @@ static void test_contents(cts *c, const product *p)
     bind_free(c, p, &b);
 }
 
-/* Many runs in flight; the last result counts. A second program in between, unlike the first, which is compiled when that is there. */
-static void in_flight(cts *c, const product *p)
+/* Runs two programs in turn, fifty times, without a wait, and compares the last results. The second is compiled while the first exists. */
+static void test_in_flight(cts *c, const product *p)
 {
     product other;
     binding b, d;
@@ -281,7 +281,7 @@ static void test_scratch(cts *c, const product *p)
     cts_pass(c);
 }
 
-/* True unless the plugin answers about a member that the caller's struct lacks; a shorter struct is an older host's. */
+/* False if the plugin writes beyond the size of a shorter struct, as an older host has. */
 static bool account_keeps_short(cts *c, const yk_program *program)
 {
     struct {
@@ -296,7 +296,7 @@ static bool account_keeps_short(cts *c, const yk_program *program)
            !memcmp(&old.m.temporary, &kept.temporary, sizeof kept - offsetof(yk_program_memory, temporary));
 }
 
-/* The account of a program is that of an equal one, and of arguments and results that hold what its slots do. */
+/* Equal programs have equal accounts. An account counts at least the bytes of the product's arguments and results. */
 static void account_check(cts *c, const product *p, const product *twin)
 {
     const uint64_t in = 4 * (M * K + K * N + N), out = 4 * M * N;
@@ -364,7 +364,7 @@ static void bits_compare(cts *c, const yk__simple *s, uint64_t seed)
     yk__simple_slots_free(s, again);
 }
 
-/* Plans a check's wanted values and compares the bits of some runs; frees it. */
+/* Plans a check's wanted values, and compares the bits of some runs. The caller frees the check. */
 static void bits_check(cts *c, cts_check *k)
 {
     const yk__simple_how how = {.claims = yk__simple_claims, .arg = c->dev, .align = c->dev->caps.align};
@@ -432,7 +432,7 @@ void cts_group_rebind(cts *c)
     if (made) {
         test_bindings(c, &p);
         test_contents(c, &p);
-        in_flight(c, &p);
+        test_in_flight(c, &p);
         test_scratch(c, &p);
         test_account(c, &p);
     }
@@ -482,6 +482,7 @@ static void test_unclaimed(cts *c)
         cts_pass(c);
 }
 
+/* Puts operation number op into a valid graph, which program_new must refuse. */
 static void no_operation(cts *c, uint16_t op, const char *name)
 {
     static const int64_t dim[] = {5};
@@ -549,7 +550,7 @@ static void test_refused_copy(cts *c, const char *name, uint64_t offset, bool ho
 
 typedef enum bad_binding { SLOT_TOO_FEW, SLOT_TOO_MANY, SLOT_SHORT } bad_binding;
 
-/* A run's lists have the program's lengths, or it would write beyond a buffer's end. */
+/* Submits a run with a slot too few or too many, or with a short buffer. The plugin must refuse it. */
 static void run_refused(cts *c, const char *name, const product *p, binding *b, yk_queue *q, bad_binding how)
 {
     yk_submit s = {.size = sizeof s, .n_slot = p->n_slot, .program = p->program, .slot = b->buffer, .slot_offset = b->offset,

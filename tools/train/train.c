@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The common part of the commands with a model and data: it checks the shared options, starts the ranks, and opens data and model. It opens
- * the job too for eval and predict (train_use_open); the other commands call yk_open themselves.
+ * The common part of the commands with a model and data: it checks the shared options, starts the ranks, and opens data and model.
+ * train_use_open opens the job too, for eval and predict. The commands train, bench and estimate-memory call train_open (alike.c), and
+ * test calls yk_open.
  *
  * yoke train, eval, predict and test call train_main in the main thread. Each started rank runs the same command line, so it calls
  * train_main again. In a rank, or with no ranks to start, train_launch returns -1, and train_main calls `run`. bench and estimate-memory
@@ -176,7 +177,7 @@ static bool is_of(const char *spec, const char *const *kinds)
     return *kinds != NULL;
 }
 
-/* True if some data are named, all of these kinds. */
+/* True if data are named, and each spec has one of these kinds. */
 static bool is_kind(const yk__cli *cli, const char *const *kinds)
 {
     const char *const spec[] = {yk__cli_text(cli, "data"), yk__cli_text(cli, "eval-data")};
@@ -186,7 +187,7 @@ static bool is_kind(const yk__cli *cli, const char *const *kinds)
     return spec[0] || spec[1];
 }
 
-/* Refuses options for reading text if no data are text. */
+/* Refuses options that the named kinds of data do not use. */
 static void refuse_idle_data_options(const yk__cli *cli, bool *bad)
 {
     static const char *const images[] = {"idx", "cifar10", NULL}, *const rows[] = {"csv", "jsonl", "lines", NULL};
@@ -213,7 +214,7 @@ static void read_masking(const yk__cli *cli, bool *bad)
         yk__cli_refuse_idle(cli, "mlm-probability", "with another model than bert-mlm", bad);
 }
 
-/* A kind of data that the named model does not read, before the data ask for a tokenizer. */
+/* Refuses a kind of data that the named model does not read, before a missing tokenizer is the error. */
 static void refuse_pair(const yk__cli *cli, bool *bad)
 {
     static const struct {
@@ -267,8 +268,8 @@ static bool is_model(const yk__cli *cli, const char *name)
     return false;
 }
 
-/* Refuses a folder for the name of a kind, and a hub's name, which is no folder. From a folder with --model only the weights are read,
- * which leaves text without a tokenizer. */
+/* Refuses a model's folder as --model, and a hub's name as --from. With --model, --from gives weights alone, so text then needs
+ * --tokenizer. */
 static void refuse_from(const yk__cli *cli, bool *bad)
 {
     static const char *const texts[] = {"csv", "jsonl", "lines", "text", NULL};
@@ -303,7 +304,7 @@ static void file_of(const char *spec, char *path, size_t size)
         snprintf(path, size, "%.*s", (int)strcspn(strchr(spec, ':') + 1, ","), strchr(spec, ':') + 1);
 }
 
-/* A file that is not there, before devices are opened: so that it is told beside other errors. */
+/* Refuses a missing file before devices are opened, so that it is reported with other errors. */
 static void refuse_absent(const yk__cli *cli, bool *bad)
 {
     static const char *const names[] = {"data", "eval-data", "eval-rows", "from"};
@@ -345,7 +346,7 @@ static void refuse_char(const yk__cli *cli, bool *bad)
     }
 }
 
-/* --devices "$UNSET" would be this. */
+/* Refuses an empty --devices, such as "$UNSET". */
 static void refuse_no_devices(const yk__cli *cli, bool *bad)
 {
     if (!yk__cli_typed(cli, "devices") || *yk__cli_text(cli, "devices"))
@@ -373,7 +374,7 @@ static double train_split(const yk__cli *cli, uint64_t *seed, bool *bad)
     return 0;
 }
 
-/* Rows to evaluate on are named once. */
+/* Refuses --eval-split beside another option that names rows to evaluate on, and its seed with running text. */
 static void read_split(const yk__cli *cli, bool *bad)
 {
     static const char *const running[] = {"text", "tokens", NULL};
@@ -433,7 +434,7 @@ bool train_config(const yk__cli *cli, yk_config *config)
     return !bad;
 }
 
-/* A folder's config.json names its classes; a file of weights does not. */
+/* The folder of --from, whose config.json describes the model. NULL with --model: then --from gives weights alone. */
 static const char *model_folder(const yk__cli *cli)
 {
     return yk__cli_text(cli, "model") ? NULL : yk__cli_text(cli, "from");
@@ -446,7 +447,7 @@ static const char *tokenizer_folder(const yk__cli *cli)
     return t ? t : model_folder(cli);
 }
 
-/* Running text: if other data evaluates, the whole text serves its own purpose. */
+/* True if --eval-data names other data than --data: running text is then not split. */
 static bool text_is_whole(const yk__cli *cli)
 {
     const char *data = yk__cli_text(cli, "data"), *own = yk__cli_text(cli, "eval-data");
@@ -496,7 +497,7 @@ uint32_t train_length(const yk__cli *cli, yk_job *job, const char *option)
     return yk__cli_given(cli, option) ? (uint32_t)yk__cli_int(cli, option, 1, 1 << 20, &bad) : default_length(cli, job);
 }
 
-/* Reads training's sample options, if the command has them; for evaluation the number of rows. */
+/* Fills the sample options. max_rows is --max-eval-samples for an evaluation, else --max-train-samples. */
 static void take_sample_options(const yk__cli *cli, bool eval, yk_data_config *c)
 {
     bool bad = false; /* reported before the job was opened */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The kernels for AVX-512 (F, BW, DQ, VL): sixteen lanes. The file compiles the common kernel sources (kern_*.inc) once for this
- * instruction set; cpuid.c lists the table if the machine has it. Its functions run on the workers of a device that chose the table.
+ * instruction set. cpuid.c lists the table cpu_isa_avx512 if the machine has the instructions. Its functions run on the workers of a
+ * device that chose the table. For other processors the file is empty.
  */
 #include "backends/cpu/isa/kernels.h"
 
@@ -9,7 +10,7 @@
 #include "backends/cpu/isa/target.h"
 CPU_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
 #define CPU_VW 16
-#define CPU_TABLE /* isa_avx512bf16.c has these, too */
+#define CPU_TABLE /* not static: isa_avx512bf16.c uses these tables, too */
 #define CPU_TABLE_NAME(x) cpu_avx512_##x
 #include "backends/cpu/isa/vec.inc"
 #include "backends/cpu/isa/vmath.inc"

@@ -8,11 +8,11 @@
 #include "backends/cpu/map/map_internal.h"
 #include "plugins/kit/value.h"
 
-#define SHARE 2048 /* bounds a worker's smallest share: at most so many elements, but at least one block of the map */
+#define SHARE 2048 /* elements: a worker's smallest share has at most so many, but at least one block of the map */
 
 typedef struct map_args {
     const cpu_map *map;
-    int64_t count, block;
+    int64_t count, block; /* elements: of the result; of a worker's smallest share */
 } map_args;
 
 static void map_step(const void *args, const cpu_ctx *ctx)

@@ -215,7 +215,7 @@ void cpu_plan_attention(cpu_build *build, const yk_node *node)
     /* a head is one forward task if heads alone keep all workers busy; else each block is one, and packs K and V again */
     int64_t heads = att->b * att->h, blocks = (att->tq + ATT_BLOCK - 1) / ATT_BLOCK;
     att->split = heads >= 4 * build->workers || heads % build->workers == 0 ? 1 : blocks;
-    /* nanoseconds of a score: 1 for its exponential, 0.04 for each of the d elements of K and V; the gradient takes 2.5 times as long */
+    /* nanoseconds of a score: 1 for its exponential, 0.04 for each of d, for K and V together; the gradient takes 2.5 times as long */
     double work = (double)heads * (double)att->tq * (double)att->tk * ((double)att->d * 0.04 + 1.0) * (bwd ? 2.5 : 1.0);
     cpu_emit(build, bwd ? cpu_attention_bwd_step : forward_step, att, work);
 }

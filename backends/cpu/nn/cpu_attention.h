@@ -20,14 +20,15 @@ typedef struct att_mat { /* [B,H,T,D], any strides but the last */
 
 typedef struct att_args {
     att_mat q, k, v, out, gout, gq, gk, gv;
-    cpu_ref lse, keep, key, rows, gbias, bias;
+    cpu_ref lse, keep, key, rows, gbias, bias; /* keep: key_keep, the keys that may be seen. key, rows: of dropout's random numbers */
     int64_t bias_stride[4];
     int64_t b, h, hk, tq, tk, d, split; /* split: tasks of one head (forward) */
     bool causal, drop, bf16;            /* bf16: products in bf16 */
     float scale, drop_prob, keep_prob;  /* keep_prob = 1 - drop_prob */
     uint32_t stream;
     cpu_gemm scores, mix, back_q, back_k; /* [block,D]x[D,Tk]; [block,Tk]x[Tk,D]; the same; [Tk,block]x[block,D] */
-    size_t at_s, at_dp, at_p16, at_ds16, at_mask, at_u, at_o, at_kt, at_vt, at_kn, at_gk, at_gv; /* offsets in the scratch */
+    /* Offsets in the scratch. at_kt, at_kn: K packed for Q K^T and dS K. at_vt: V packed for P V, in the gradient for gO V^T. */
+    size_t at_s, at_dp, at_p16, at_ds16, at_mask, at_u, at_o, at_kt, at_vt, at_kn, at_gk, at_gv;
 } att_args;
 
 /* One worker's view of one head. */

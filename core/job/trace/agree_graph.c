@@ -2,7 +2,8 @@
 /*
  * Finds the call at which the graphs of two ranks part. agree.c calls it for its error, in the step thread on all ranks. All ranks walk
  * together from the loss towards the inputs, at each call to its first differing operand. The walk ends at a call that itself differs, or
- * that takes a value which the other rank has at another place.
+ * whose differing operand no call made, or whose operand the other rank has at another place. A value's sign (recipe.h) is a hash of its
+ * making, so equal signs are equal graphs.
  */
 #include "core/job/trace/agree_graph.h"
 
@@ -24,11 +25,11 @@ typedef struct graph_setting {
 typedef struct graph_place {
     char name[32], at[160];
     uint32_t n_operand, n_setting;
-    uint64_t operand[OPERANDS];
+    uint64_t operand[OPERANDS]; /* signs */
     graph_setting setting[SETTINGS];
 } graph_place;
 
-/* The two compared ranks, and a table of all ranks' calls. */
+/* The compared ranks (odd: the one that differs; like: one of the majority), and a table of all ranks' calls. */
 typedef struct graph_walk {
     yk_job *job;
     uint32_t odd, like;

@@ -5,9 +5,10 @@
  * update_programs.c calls yk__compute_cast for the step's graph; api.c and param_layout.c call yk__compute_drop before the layout goes.
  *
  * A rank that updates whole parameters, alone or under LocalSGD, writes their copies during the update (update_programs.c), unless the host
- * updates. Owners write copies that are once per host. Other ranks' updates, and any values the host wrote, are cast before the next
- * program that reads them. Parameters that come as messages, or from an update of the host that goes on, are cast bucket by bucket: a
- * segment that has waited for a bucket casts its copies (actions.c).
+ * updates. With copies.shared a host has one copy of each trained parameter, and each owner's update writes its slice of it (copies.c).
+ * Other ranks' updates, LocalSGD's means, and any values the host wrote, are cast before the next program that reads them. A new copy makes
+ * all copies stale. Parameters that come as messages, or from a host update that runs under the next forward (ways/deferred.c), are cast
+ * bucket by bucket: a segment that has waited for a bucket casts its copies (actions.c).
  */
 #include "core/base/mem.h"
 #include "core/run/exec.h"
@@ -81,11 +82,11 @@ static void mark_due(yk__params *p, bool due)
 }
 
 /* Casts all parameters, or all trained ones, in one program. */
-static yk_status cast_all(yk__exec *exec, bool frozen, yk_error *err)
+static yk_status cast_all(yk__exec *exec, bool all, yk_error *err)
 {
-    const cast_choice which = {.all = frozen, .bucket = YK_NONE};
-    if (drop_outdated(exec, err) || (!exec->cast_prog[frozen] && make_cast(exec, which, &exec->cast_prog[frozen], err)) ||
-        yk__prog_run(exec, exec->cast_prog[frozen], (yk__inputs){0}, err))
+    const cast_choice which = {.all = all, .bucket = YK_NONE};
+    if (drop_outdated(exec, err) || (!exec->cast_prog[all] && make_cast(exec, which, &exec->cast_prog[all], err)) ||
+        yk__prog_run(exec, exec->cast_prog[all], (yk__inputs){0}, err))
         return err->status;
     mark_due(exec->params, false);
     return YK_OK;

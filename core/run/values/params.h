@@ -246,7 +246,7 @@ yk_status yk__params_read_state(yk__params *p, uint32_t number, void *data, yk_e
 yk_status yk__params_round(yk__params *p, yk_error *err);
 /* The reverse; does nothing with parameters that are not rounded. */
 yk_status yk__params_restore(yk__params *p, yk_error *err);
-void yk__params_drop_rest(yk__params *p); /* keeps only the rounded values */
+void yk__params_drop_rest(yk__params *p); /* frees the rests; the values stay */
 void yk__params_forget_rest(const yk__params *p, const yk__param *q); /* the host writes this parameter */
 /* Gathers all parameters, as their owners have them, on all members. All ranks call it. */
 yk_status yk__params_gather_whole(yk__params *p, yk_error *err);
