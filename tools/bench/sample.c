@@ -131,13 +131,12 @@ static yk_batch batch_fill(const sample *s, int64_t global_rows)
     return batch;
 }
 
-/* The loader's next batch, over the end of an epoch. Two ends in a row are an epoch without a batch. */
+/* The loader's next batch, over the end of an epoch. An epoch without a batch is an error of the job. */
 static yk_batch batch_load(sample *s)
 {
     yk_batch batch = {0};
-    if (!yk_data_next(s->data, &batch) && !yk_data_next(s->data, &batch) && yk_ok(s->job))
-        yk_fail(s->job, YK_E_ARG, "the data has fewer rows than one batch: lower --global-batch, or keep the last batch of an epoch by "
-                "--no-dataloader-drop-last");
+    while (yk_ok(s->job) && !yk_data_next(s->data, &batch))
+        ;
     s->rows = batch.rows;
     return batch;
 }

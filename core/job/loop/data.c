@@ -301,6 +301,9 @@ bool yk_data_next(yk_data *d, yk_batch *batch)
         yk__job_fail(d->job, &err);
         return false;
     }
+    if (!b && !d->eval && !yk_data_batches(d)) /* a program that asks until it has its steps would ask for ever */
+        yk__job_failf(d->job, YK_E_ARG, "the data has fewer rows than one batch: lower --global-batch, or keep the last batch of an epoch "
+                                        "by --no-dataloader-drop-last (yk_data_config.keep_last)");
     if (!b)
         return false;
     d->next = (uint64_t)b->index + 1;
