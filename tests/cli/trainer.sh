@@ -145,6 +145,15 @@ not_this_one() { # the best one's step has the number at which the new run goes 
         grep "the best model so far, of step 2, is not in $out/third/checkpoint-best: the best one is looked for from here on" "$out/err"
 }
 ok "a model at the number of the best one's step is another" not_this_one
+logged_otherwise() { # each way of going on keeps the lines that led to its checkpoint
+    log=$out/otherwise.log
+    counted_otherwise 12 8 --eval-strategy no --no-do-eval --log "$log" && steps loss "1 2 3 4 5 6 7 8 9 10 11 12 7 8" &&
+        mlp "$out/second" --max-train-samples 128 --global-batch 64 --max-steps 9 --eval-strategy no --no-do-eval --log "$log" \
+            --resume-from-checkpoint "$out/second/checkpoint-8" && steps loss "1 2 3 4 5 6 7 8 9 10 11 12 7 8 9" && [ ! -e "$log.cut" ] &&
+        mlp "$out/second" --max-train-samples 128 --global-batch 64 --max-steps 9 --eval-strategy no --no-do-eval --log "$log" \
+            --resume-from-checkpoint "$out/second/checkpoint-8" && steps loss "1 2 3 4 5 6 7 8 9 10 11 12 7 8 9" && [ -e "$log.cut" ]
+}
+ok "the log of runs that counted otherwise" logged_otherwise
 
 rate_of_all() { # rate_of_all ARGUMENTS...: the report knows a speed, whatever was logged
     train --json "$@" && at_least "$(field samples_per_s "$out/stdout")" 1
