@@ -139,19 +139,23 @@ void train_best_judge(yk_job *job, train_best *best, const train_result *result,
 {
     const double now = result->value[best->by], gain = isnan(best->record) ? INFINITY : best_gain(best, now, best->record);
     char path[4352];
-    if (!isfinite(now) || !yk_ok(job))
+    if (!yk_ok(job))
         return;
+    if (!isfinite(now)) { /* an undefined metric is no improvement */
+        best->waited++;
+        return;
+    }
     best->waited = gain > best->threshold ? 0 : best->waited + 1;
     if (gain > 0)
         best->record = now;
     if (best->found && !(best_gain(best, now, best->result.value[best->by]) > 0))
         return;
     best->found = true;
+    best->current = true;
     best->step = step;
     best->result = *result;
     snprintf(path, sizeof path, "%s/checkpoint-best", dir);
     if (best->save)
-    best->current = true;
         yk_save(job, path);
 }
 

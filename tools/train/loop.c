@@ -256,6 +256,9 @@ static void finish_training(train_run *r)
     if (r->stop)
         progress_say(&r->bar, "stopped early: %s has not got better for %llu evaluations", metric_names[r->best.by],
                      (unsigned long long)r->best.waited);
+    if ((r->best.save || r->best.patience) && !r->best.found)
+        progress_say(&r->bar, "no evaluation that was due gave a finite %s: the last model is the one that is left",
+                     metric_names[r->best.by]);
     if (!train_best_load(r->job, &r->best, &r->result, r->out))
         return;
     r->result = r->best.result;
