@@ -339,7 +339,7 @@ uint32_t yk_settings_ints(yk_settings *s, const char *key, int64_t *out, uint32_
     while (v && *v) {
         char *end;
         long long one = strtoll(v, &end, 10);
-        if (end == v || (*end && *end != '+') || one < 1 || one > INT32_MAX || n == most) {
+        if (end == v || (*end && (*end != '+' || !end[1])) || one < 1 || one > INT32_MAX || n == most) {
             fail_value(s, key, v, "whole numbers joined by +, as in 512+256");
             return 0;
         }
