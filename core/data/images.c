@@ -159,7 +159,7 @@ static yk_status rows_choose(yk__dataset *set, const yk__spec *spec, int64_t cou
 {
     yk__images *images = set->state;
     int64_t holdout;
-    yk_status st = yk__spec_int(spec, "holdout", 0, 0, count > 0 ? count - 1 : 0, &holdout, err);
+    yk_status st = yk__spec_int(spec, "holdout", 0, 1, count > 0 ? count - 1 : 0, &holdout, err);
     images->first = holdout && set->eval ? count - holdout : 0;
     set->rows = holdout && set->eval ? holdout : count - holdout;
     if (!st && set->rows < 1 && !set->may_be_empty)

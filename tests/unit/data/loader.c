@@ -241,6 +241,9 @@ START_TEST(image_rows_are_scaled)
     fill_rows(d, one, 1, 1, cbuf);
     ck_assert(y[0] == 9 && c[0] * 255 == roundf(c[0] * 255));
     yk__dataset_close(d);
+    ck_assert(yk__dataset_open(spec_of("cifar10", "cifar10-part", "", ",holdout=0"), &(yk__dataset_options){0}, &d, &err) == YK_E_ARG &&
+              strstr(err.text, "holdout=0: expected an integer from 1 to 1999"));
+    err = (yk_error)YK_ERROR_INIT;
     d = open_data(spec_of("cifar10", "cifar10-part", "", ",holdout=5"), (yk__dataset_options){.eval = true});
     ck_assert(yk__dataset_rows(d) == 5);
     yk__dataset_close(d);
