@@ -545,8 +545,13 @@ bool train_cuts_text(const yk__cli *cli)
 bool train_has_eval(const yk__cli *cli)
 {
     const char *data = yk__cli_text(cli, "data");
-    const bool table = data && (!strncmp(data, "csv:", 4) || !strncmp(data, "jsonl:", 6));
-    return !table || yk__cli_text(cli, "eval-data") || yk__cli_text(cli, "eval-rows") || yk__cli_text(cli, "eval-split");
+    char path[4096] = "";
+    struct stat info;
+    bool whole = data && is_of(data, tables);
+    if (data && is_of(data, files) && !strstr(data, ",holdout="))
+        snprintf(path, sizeof path, "%.*s", (int)strcspn(strchr(data, ':') + 1, ","), strchr(data, ':') + 1);
+    whole = whole || (*path && !stat(path, &info) && !S_ISDIR(info.st_mode));
+    return !whole || yk__cli_text(cli, "eval-data") || yk__cli_text(cli, "eval-rows") || yk__cli_text(cli, "eval-split");
 }
 
 uint32_t train_eval_batch(const yk__cli *cli, const yk_job *job, uint32_t training)
@@ -598,6 +603,7 @@ bool train_use_open(const yk__cli *cli, yk_config *config, train_use *use, int *
     }
     *code = YK_EXIT_FAILED;
     use->job = train_open(cli, config);
+    static const char *const tables[] = {"csv", "jsonl", "lines", NULL}, *const files[] = {"cifar10", NULL};
     if (!use->job)
         return false;
     use->data = train_data(cli, use->job, true, train_eval_batch(cli, use->job, 0));

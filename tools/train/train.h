@@ -54,7 +54,8 @@ const char *train_precision_by_rank(const yk__cli *cli);
 bool train_config(const yk__cli *cli, yk_config *config);
 /* Opens training (eval false) or evaluation data as the options say. */
 yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_batch);
-/* True if there are rows to evaluate on. A table has no evaluation part: evaluating on the training rows would only look like one. */
+/* True if there are rows to evaluate on. Rows of text and one file of images have no evaluation part: evaluating on the training rows would
+ * only look like one. */
 bool train_has_eval(const yk__cli *cli);
 /* True if the end of --data's running text evaluates, and no option says so. */
 bool train_cuts_text(const yk__cli *cli);
