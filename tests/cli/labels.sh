@@ -233,6 +233,24 @@ ok "a language model has none" refused "model gpt2 has no classifier" "$yoke" tr
     --max-steps 1 --output-dir "$out/z" --json
 ok "without a model to start from it has no effect" refused "new-head has no effect without --from" bert train "$out/yes.csv" --model bert \
     --new-head --output-dir "$out/z"
+# A model of more classes than its data name keeps their names. One that keeps none is evaluated by a guess, which is said.
+tiny=hidden_size=16,num_hidden_layers=1,num_attention_heads=2,intermediate_size=16
+wider() {
+    bert train "$out/all.csv" --model bert --model-config $tiny,num_labels=6 --global-batch 16 --max-steps 1 --output-dir "$out/wider" \
+        >"$out/json" && bert eval "$out/two.csv" --from "$out/wider" 2>"$out/said" >"$out/eval.json" && cat "$out/said" || return 1
+    ! grep "names no classes" "$out/said" && python3 - "$out/wider/config.json" <<'P' || return 1
+import json, sys
+c = json.load(open(sys.argv[1]))
+names = ["card_arrival", "exchange_rate", "pin_blocked", "top_up_failed", "LABEL_4", "LABEL_5"]
+assert c["id2label"] == {str(i): n for i, n in enumerate(names)} and c["label2id"] == {n: i for i, n in enumerate(names)}, c
+c = {k: v for k, v in c.items() if k not in ("id2label", "label2id")}
+json.dump(c, open(sys.argv[1], "w"))
+P
+    bert eval "$out/two.csv" --from "$out/wider" --model-config num_labels=6 2>"$out/said" >"$out/eval.json" ||
+        { cat "$out/said"; return 1; }
+    grep "the model names no classes: 'exchange_rate' is taken for class 0" "$out/said"
+}
+ok "more classes than names" wider
 # transformers' scripts number a data set's names by label2id, and ours by id2label.
 contradicts() {
     mkdir -p "$out/contradicts" && cp "$out/m"/* "$out/contradicts" && sed -i 's/"card_arrival": *0/"card_arrival": 1/' \

@@ -427,13 +427,26 @@ static json_t *to_json(const char *key, const char *v)
     return json_string(v);
 }
 
-/* Saves the class names, unless the model has another number of classes. */
+/* Saves the class names, unless there are more than classes. Further classes get transformers' names. */
 static void put_labels(const yk_settings *s, yk__json_builder *o)
 {
-    if (!s->labels.count || json_integer_value(json_object_get(o->value, "num_labels")) != s->labels.count)
+    const json_int_t classes = json_integer_value(json_object_get(o->value, "num_labels"));
+    json_t *names = NULL, *ids = NULL;
+    if (!s->labels.count || classes < s->labels.count || classes > INT32_MAX)
         return;
-    yk__json_put(o, "id2label", yk__labels_map(&s->labels, false));
-    yk__json_put(o, "label2id", yk__labels_map(&s->labels, true));
+    names = yk__labels_map(&s->labels, false);
+    ids = yk__labels_map(&s->labels, true);
+    for (int i = s->labels.count; i < classes && names && ids; i++) {
+        char number[16], name[32];
+        snprintf(number, sizeof number, "%d", i);
+        snprintf(name, sizeof name, "LABEL_%d", i);
+        if (json_object_set_new(names, number, json_string(name)) || json_object_set_new(ids, name, json_integer(i))) {
+            json_decref(names);
+            names = NULL; /* the builder tells it */
+        }
+    }
+    yk__json_put(o, "id2label", names);
+    yk__json_put(o, "label2id", ids);
 }
 
 /* True if 15 digits represent every number exactly: 0.1 is then written so, as people and transformers do, and not as
