@@ -364,9 +364,10 @@ static double train_split(const yk__cli *cli, uint64_t *seed, bool *bad)
     if (!s)
         return 0;
     part = yk__number_read(s, &end);
+    errno = 0;
     if (!strncmp(end, ",seed=", 6) && end[6] >= '0' && end[6] <= '9')
         *seed = strtoull(end + 6, &after, 10);
-    if (end != s && part > 0 && part < 1 && !*(after ? after : end))
+    if (end != s && part > 0 && part < 1 && !*(after ? after : end) && !errno)
         return part;
     yk__cli_usage(cli->command, "--eval-split %s: expected a part between 0 and 1, and perhaps a seed: 0.1 or 0.1,seed=42", s);
     *bad = true;
