@@ -76,8 +76,8 @@ P
 }
 ok "--mlm-probability, and running text" more
 whole() { # lines have no part that evaluates
-    "$yoke" train --model bert-mlm --model-config "$small" --data "lines:$out/lines" --tokenizer "$out/words" --global-batch 16 --max-steps 1 \
-        --output-dir "$out/whole" >"$out/said" 2>&1 && cat "$out/said" && ! grep "eval loss" "$out/said" &&
+    "$yoke" train --model bert-mlm --model-config "$small" --data "lines:$out/lines" --tokenizer "$out/words" --global-batch 16 \
+        --max-steps 1 --output-dir "$out/whole" >"$out/said" 2>&1 && cat "$out/said" && ! grep "eval loss" "$out/said" &&
         grep "no evaluation: all rows of the file train" "$out/said"
 }
 ok "rows that train do not evaluate" whole
