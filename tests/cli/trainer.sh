@@ -155,6 +155,18 @@ logged_otherwise() { # each way of going on keeps the lines that led to its chec
 }
 ok "the log of runs that counted otherwise" logged_otherwise
 
+# What evaluates takes the mean and deviation of what trains, and so does the saved folder.
+scaled() {
+    train --data "idx:$out/images,mean=0.5,std=0.1" --max-steps 2 --max-eval-samples 60 --json && cp "$out/stdout" "$out/own" &&
+        train --data "idx:$out/images,mean=0.5,std=0.1" --eval-data "idx:$out/images" --max-steps 2 --max-eval-samples 60 --json &&
+        "$yoke" eval --from "$out/run.$run" --data "idx:$out/images" --max-eval-samples 60 --per-device-eval-batch-size 32 --json \
+            >"$out/eval" 2>/dev/null || return 1
+    cat "$out/own" "$out/stdout" "$out/eval"
+    [ "$(field eval_loss "$out/own")" = "$(field eval_loss "$out/stdout")" ] &&
+        [ "$(field eval_loss "$out/own")" = "$(field eval_loss "$out/eval")" ]
+}
+ok "mean and deviation of the training's images" scaled
+
 rate_of_all() { # rate_of_all ARGUMENTS...: the report knows a speed, whatever was logged
     train --json "$@" && at_least "$(field samples_per_s "$out/stdout")" 1
 }

@@ -371,6 +371,12 @@ static void write_known(const yk_settings *s, char *text, size_t size)
     yk__free(name);
 }
 
+/* True for a setting of the data, which the commands keep in config.json and read there. */
+static bool is_of_data(const char *key)
+{
+    return !strcmp(key, "yoke_max_length") || !strcmp(key, "yoke_mean") || !strcmp(key, "yoke_std");
+}
+
 void yk_settings_check(yk_settings *s)
 {
     char known[500]; /* a GPT-2 has 17 keys in 200 bytes */
@@ -378,7 +384,7 @@ void yk_settings_check(yk_settings *s)
         return;
     for (size_t i = 0; i < s->n; i++) {
         const char *near;
-        if (!s->pair[i].given || s->pair[i].asked)
+        if (!s->pair[i].given || s->pair[i].asked || is_of_data(s->pair[i].key))
             continue;
         near = yk__nearest_word(s->pair[i].key, (const char *const *)s->asked, s->n_asked);
         write_known(s, known, sizeof known);
