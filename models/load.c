@@ -201,7 +201,7 @@ static void tied_check(const yk_model *m, yk_weights *w, const char *path, bool 
             continue;
         name_take(w, there, taken);
         snprintf(own, sizeof own, "%s%s", m->own.prefix, (*pair)[1]);
-        if (!name_find(m, w, own, stored) || yk_weights_same(w, there, stored) || !yk_ok(m->job))
+        if (!name_find(m, w, (*pair)[1], stored) || yk_weights_same(w, there, stored) || !yk_ok(m->job))
             continue;
         yk_weights_read(w, there, yk_param_find(m->job, own)); /* says so if the shape or type is wrong */
         if (yk_ok(m->job))

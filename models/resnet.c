@@ -114,6 +114,9 @@ static void read_blocks(yk_model *m, resnet_shape *shape)
 {
     int64_t blocks[MAX_STAGES];
     const uint32_t n = yk_settings_ints(m->settings, "blocks_per_stage", blocks, MAX_STAGES);
+    if (n > 1 && n != shape->stages)
+        model_fail(m->job, YK_E_ARG, "blocks_per_stage: expected 1 or %u numbers, one for each of widths, got %u: change this key",
+                   shape->stages, n);
     for (uint32_t s = 0; s < shape->stages && n; s++)
         shape->blocks[s] = blocks[s < n ? s : n - 1];
 }

@@ -7,6 +7,7 @@
  */
 #include "backends/vulkan/vlk.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #define PHONE "alloc=1073741824,local=16384,group=128"
@@ -25,8 +26,9 @@ static bool limit_parse(const char **text, uint64_t value[N_LIMITS])
         char *end;
         if (strncmp(*text, limit[i].name, n))
             continue;
+        errno = 0;
         value[i] = strtoull(*text + n, &end, 10);
-        const bool good = end != *text + n && (!*end || *end == ',') && value[i] >= limit[i].least;
+        const bool good = !errno && end != *text + n && (!*end || *end == ',') && value[i] >= limit[i].least;
         *text = *end ? end + 1 : end;
         return good;
     }

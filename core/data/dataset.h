@@ -3,9 +3,9 @@
  * Data sets: rows in any order, from one of
  *
  *   idx:DIR      train-images-idx3-ubyte[.gz], train-labels-idx1-ubyte[.gz]; evaluation: t10k-...
- *                mean=0.2860 std=0.3530 classes=10 holdout=0
+ *                mean=0.2860 std=0.3530 classes=10 holdout=N
  *   cifar10:DIR  (or one file) *train*.bin[.gz] or data_batch_*.bin[.gz]; evaluation: *test*.bin[.gz]
- *                mean=0.485+0.456+0.406 std=0.229+0.224+0.225 holdout=0
+ *                mean=0.485+0.456+0.406 std=0.229+0.224+0.225 holdout=N
  *   csv:FILE, jsonl:FILE  one text and one label per row
  *                text=text label=label max-length=128 tokenizer=DIR classes= categories=FILE
  *                delimiter=comma|tab|semicolon quotes=double|none lowercase=yes|no

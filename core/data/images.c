@@ -130,20 +130,21 @@ yk_status yk__images_fill(const yk__dataset *set, const int64_t *rows, int64_t n
 
 /* ---- Opening ---- */
 
-/* Presets are the usual numbers of Fashion-MNIST and CIFAR-10; other channel counts have none. */
-static yk_status pixel_values_fill(yk__images *images, const yk__spec *spec, yk_error *err)
+/* Presets are those of the training images, else the usual numbers of Fashion-MNIST and CIFAR-10; other channel counts have none. */
+static yk_status pixel_values_fill(yk__images *images, const yk__spec *spec, const yk__images *like, yk_error *err)
 {
     static const double mean1[] = {0.2860}, std1[] = {0.3530};
     static const double mean3[] = {0.485, 0.456, 0.406}, std3[] = {0.229, 0.224, 0.225};
-    double mean[YK__IMAGE_CHANNELS], std[YK__IMAGE_CHANNELS];
+    double *const mean = images->mean, *const std = images->std;
     int c = (int)images->chw[0];
+    const bool alike = like && like->chw[0] == c;
     yk_status st;
-    if (c != 1 && c != 3 && (!yk__spec_get(spec, "mean") || !yk__spec_get(spec, "std")))
+    if (c != 1 && c != 3 && !alike && (!yk__spec_get(spec, "mean") || !yk__spec_get(spec, "std")))
         return yk__fail(err, YK_E_ARG, "data '%s:%.100s': images of %d channels need mean= and std=", spec->kind,
                         spec->path, c);
-    st = yk__spec_reals(spec, "mean", c == 1 ? mean1 : mean3, c, mean, err);
+    st = yk__spec_reals(spec, "mean", alike ? like->mean : c == 1 ? mean1 : mean3, c, mean, err);
     if (!st)
-        st = yk__spec_reals(spec, "std", c == 1 ? std1 : std3, c, std, err);
+        st = yk__spec_reals(spec, "std", alike ? like->std : c == 1 ? std1 : std3, c, std, err);
     for (int k = 0; k < c && !st; k++) {
         if (!(std[k] > 0))
             return yk__fail(err, YK_E_ARG, "data '%s:%.100s': std=%g: expected more than 0", spec->kind, spec->path,
@@ -159,7 +160,7 @@ static yk_status rows_choose(yk__dataset *set, const yk__spec *spec, int64_t cou
 {
     yk__images *images = set->state;
     int64_t holdout;
-    yk_status st = yk__spec_int(spec, "holdout", 0, 0, count > 0 ? count - 1 : 0, &holdout, err);
+    yk_status st = yk__spec_int(spec, "holdout", 0, 1, count > 0 ? count - 1 : 0, &holdout, err);
     images->first = holdout && set->eval ? count - holdout : 0;
     set->rows = holdout && set->eval ? holdout : count - holdout;
     if (!st && set->rows < 1 && !set->may_be_empty)
@@ -167,12 +168,13 @@ static yk_status rows_choose(yk__dataset *set, const yk__spec *spec, int64_t cou
     return st;
 }
 
-yk_status yk__images_finish(yk__dataset *set, const yk__spec *spec, yk_error *err)
+yk_status yk__images_finish(yk__dataset *set, const yk__spec *spec, const yk__dataset *like, yk_error *err)
 {
     yk__images *images = set->state;
+    const bool alike = like && like->kind->close == yk__images_close;
     yk_status st = rows_choose(set, spec, images->count, err);
     if (!st)
-        st = pixel_values_fill(images, spec, err);
+        st = pixel_values_fill(images, spec, alike ? like->state : NULL, err);
     yk__kind_field(set, "x", YK_F32, 3, images->chw);
     yk__kind_field(set, "labels", YK_I32, 0, NULL);
     return st;

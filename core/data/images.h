@@ -32,6 +32,7 @@ typedef struct yk__images {
     size_t record, skip; /* bytes of a record, and of its part before the pixels */
     int64_t chw[3];
     int64_t first; /* image of row 0 */
+    double mean[YK__IMAGE_CHANNELS], std[YK__IMAGE_CHANNELS];
     float value[YK__IMAGE_CHANNELS][256]; /* normalised value of each byte of a channel */
 } yk__images;
 
@@ -41,7 +42,8 @@ yk_status yk__images_new(yk__dataset *set, yk__images **out, yk_error *err);
 uint64_t yk__images_left(const yk__images *images);
 /* Adds a file of n records from byte `begin` of the blob on; copies their labels. Takes the blob over, also after a failure. */
 yk_status yk__images_add(yk__images *images, yk__blob *blob, uint64_t begin, int64_t n, const uint8_t *labels, yk_error *err);
-yk_status yk__images_finish(yk__dataset *set, const yk__spec *spec, yk_error *err);
+/* like: the set whose mean and deviation are the presets, if it has such images; NULL without one. */
+yk_status yk__images_finish(yk__dataset *set, const yk__spec *spec, const yk__dataset *like, yk_error *err);
 
 /* The functions of the kind's table. */
 void yk__images_close(void *state);

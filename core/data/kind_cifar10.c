@@ -63,7 +63,7 @@ static yk_status open_cifar(yk__dataset *set, const yk__spec *spec, const yk__da
         st = file_add(images, files.path[i], err);
     yk__paths_free(&files);
     if (!st)
-        st = yk__images_finish(set, spec, err);
+        st = yk__images_finish(set, spec, options->like, err);
     return st;
 }
 

@@ -68,8 +68,8 @@ static yk_status labels_join(yk__images *images, const yk__idx *pixels, const ch
     return st;
 }
 
-static yk_status read_pair(yk__dataset *set, const yk__spec *spec, const char *pixels_path, const char *labels_path,
-                           yk_error *err)
+static yk_status read_pair(yk__dataset *set, const yk__spec *spec, const yk__dataset *like, const char *pixels_path,
+                           const char *labels_path, yk_error *err)
 {
     yk__idx *pixels = NULL;
     yk__images *images;
@@ -86,7 +86,7 @@ static yk_status read_pair(yk__dataset *set, const yk__spec *spec, const char *p
     yk__idx_close(pixels);
     set->classes = (int)classes;
     if (!st)
-        st = yk__images_finish(set, spec, err);
+        st = yk__images_finish(set, spec, like, err);
     return st;
 }
 
@@ -121,7 +121,7 @@ static yk_status open_idx(yk__dataset *set, const yk__spec *spec, const yk__data
     yk_status st = pixels && labels ? folder_check(spec->path, strrchr(pixels, '/') + 1, err)
                                     : yk__fail_mem(err, strlen(spec->path), "a path");
     if (!st)
-        st = read_pair(set, spec, pixels, labels, err);
+        st = read_pair(set, spec, options->like, pixels, labels, err);
     yk__free(pixels);
     yk__free(labels);
     return st;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/base/hash.h"
+#include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/data/kind.h"
 #include "core/data/order.h"
@@ -72,6 +73,7 @@ static yk_status encode_rows(struct text_rows *state, const yk__tokenizer *token
 {
     const yk__rows *text_rows = state->rows;
     size_t cap = 0;
+    int64_t cut = 0;
     yk__ids ids = {0};
     yk__encoder *enc;
     yk_status st = yk__encoder_new(tokenizer, &enc, err);
@@ -92,7 +94,11 @@ static yk_status encode_rows(struct text_rows *state, const yk__tokenizer *token
         if (ids.count)
             memcpy(state->ids + state->at[i], ids.id, ids.count * sizeof *state->ids);
         state->at[i + 1] = state->at[i] + ids.count;
+        cut += ids.cut;
     }
+    if (!st && cut)
+        yk__log(YK_LOG_WARN, "data", "%s: %" PRId64 " of %" PRId64 " texts are cut to %" PRId64 " tokens (max-length)", path, cut,
+                text_rows->count, max_length);
     *vocab = yk__encoder_vocab(enc);
     yk__ids_free(&ids);
     yk__encoder_free(enc);

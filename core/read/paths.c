@@ -36,10 +36,20 @@ static int compare_paths(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void sort_from(yk__paths *paths, size_t first)
+/* Sorts the paths that were added. A file beside its compressed copy (gzip -k) would double its rows. */
+static yk_status paths_sort(yk__paths *paths, size_t first, yk_error *err)
 {
     if (paths->count > first)
         qsort(paths->path + first, paths->count - first, sizeof *paths->path, compare_paths);
+    for (size_t i = first; i < paths->count; i++) {
+        const char *path = paths->path[i];
+        const size_t n = strlen(path);
+        for (size_t k = first; k < i && yk__paths_ends_with(path, ".gz"); k++)
+            if (strlen(paths->path[k]) == n - 3 && !strncmp(paths->path[k], path, n - 3))
+                return yk__fail(err, YK_E_FORMAT, "%s: expected one copy of each file, and %s is there too: remove one", path,
+                                paths->path[k]);
+    }
+    return YK_OK;
 }
 
 yk_status yk__paths_add_folder(yk__paths *paths, const char *dir, yk__paths_accept accept, const void *user, yk_error *err)
@@ -55,7 +65,8 @@ yk_status yk__paths_add_folder(yk__paths *paths, const char *dir, yk__paths_acce
         if (accept(user, entry->d_name))
             s = path_adopt(paths, yk__format("%s/%s", dir, entry->d_name), err);
     closedir(d);
-    sort_from(paths, before);
+    if (!s)
+        s = paths_sort(paths, before, err);
     return !s && cut.status ? yk__fail(err, cut.status, "%s", cut.text) : s;
 }
 
@@ -74,7 +85,8 @@ yk_status yk__paths_add_glob(yk__paths *paths, const char *pattern, yk_error *er
     for (size_t i = 0; i < found.gl_pathc && !s; i++)
         s = yk__paths_add(paths, found.gl_pathv[i], err);
     globfree(&found);
-    sort_from(paths, before);
+    if (!s)
+        s = paths_sort(paths, before, err);
     return s;
 }
 

@@ -403,10 +403,10 @@ static bool by_model(const struct rows_reader *reader)
     return known == named || !(reader->options->trains || yk__labels_preset(m));
 }
 
-/* An evaluation of a model without names takes the file's in the order of their bytes, which is a guess. */
+/* An evaluation of a model without names, or with transformers' own, takes the file's in the order of their bytes, which is a guess. */
 static void say_guess(const struct rows_reader *reader)
 {
-    if (!reader->options->trains && reader->model.count)
+    if (!reader->options->trains && reader->options->model)
         yk__log(YK_LOG_WARN, "data", "%s: the model names no classes: '%s' is taken for class 0, as the first name in sorted order "
                 "(categories=FILE gives the order)", reader->path, reader->rows->names[0]);
 }

@@ -471,6 +471,7 @@ static yk_status template_apply(yk__encoder *enc, const struct tok_template *p, 
     if (max_length && max_length < fixed)
         return yk__fail(err, YK_E_ARG, "a length of %zu is less than the %zu special tokens of each text", max_length,
                         fixed);
+    ids->cut = max_length && enc->a.count + enc->b.count > max_length - fixed;
     if (max_length)
         truncate_to(&enc->a, &enc->b, max_length - fixed, enc->tokenizer->cut_left);
     ids->count = 0;

@@ -258,6 +258,14 @@ ok "so is one in BERT's head" refused mlm 'tensor "cls.predictions.decoder.weigh
     'd, s, b = t["bert.embeddings.word_embeddings.weight"]; t["cls.predictions.decoder.weight"] = d, s, bytes(len(b))'
 ok "the last of its elements counts" refused gpt2 'tensor "lm_head.weight" has other numbers than "transformer.wte.weight"' \
     'd, s, b = t["transformer.wte.weight"]; t["lm_head.weight"] = d, s, b[:-1] + bytes([b[-1] ^ 1])'
+prefixed() { # by a name of the weights in the job, too
+    changed "$(original gpt2)" 'd, s, b = t["transformer.wte.weight"]; t["lm_head.weight"] = d, s, bytes(len(b))' || return 1
+    "$yoke" eval --from "$out/c" --model-config prefix=teacher. --data "text:$out/text" --seq-len 32 --json >"$out/says" 2>&1
+    code=$?
+    cat "$out/says"
+    [ $code = 2 ] && grep 'tensor "lm_head.weight" has other numbers than "transformer.wte.weight"' "$out/says"
+}
+ok "under a prefix, too" prefixed
 tied_ranks() { # tied_ranks CODE TEXT PYTHON: three ranks by messages, with parameters in slices, open the changed folder
     changed "$(original gpt2)" "$3" || return 1
     YOKE_TRANSPORT=local "$yoke" train --from "$out/c" --data "text:$out/text" --seq-len 16 --global-batch 3 --max-steps 1 --shard params \

@@ -75,6 +75,12 @@ assert abs(r["total"] - 0.4 * n) <= 3 * (0.4 * 0.6 * n) ** 0.5, (r, n)
 P
 }
 ok "--mlm-probability, and running text" more
+whole() { # lines have no part that evaluates
+    "$yoke" train --model bert-mlm --model-config "$small" --data "lines:$out/lines" --tokenizer "$out/words" --global-batch 16 \
+        --max-steps 1 --output-dir "$out/whole" >"$out/said" 2>&1 && cat "$out/said" && ! grep "eval loss" "$out/said" &&
+        grep "no evaluation: all rows of the file train" "$out/said"
+}
+ok "rows that train do not evaluate" whole
 
 refused() { # refused WORDS COMMAND...: exit code 2 and the words
     words=$1

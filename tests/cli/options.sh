@@ -156,6 +156,9 @@ ok "two names with two values" \
     train --lr 1 --learning-rate 2
 ok "a type that there is not" refuses '--dtype int8: expected bfloat16, float16, float32, fp8 or no' train --dtype int8
 ok "settings that are no JSON" refuses "expected a JSON object" train --lr_scheduler_kwargs '{"num_cycles":' --max-steps 1
+ok "a seed beyond 64 bits" refuses "--eval-split 0.2,seed=99999999999999999999: expected a part" train $base --output-dir "$out/m" \
+    --eval-split 0.2,seed=99999999999999999999
+ok "the k best checkpoints" refuses "save-top-k" train $base --output-dir "$out/m" --save-top-k 3
 ok "a part that is none" refuses "--eval-split 1.5: expected a part between 0 and 1" train $base --output-dir "$out/m" --eval-split 1.5
 ok "launch: more hosts than one need more" \
     refuses "--nnodes 2 needs --node-rank (which host this is), --master-addr (where rank 0 listens), \

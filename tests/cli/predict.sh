@@ -137,6 +137,9 @@ P
     done
     mlp "$out/colours" --data "cifar10:$out/few2.cifar10" --global-batch 4 --max-steps 1 --warmup-steps 0 >"$out/stdout" 2>&1 &&
         "$yoke" predict --from "$out/colours" --data "cifar10:$out/few2.cifar10" --json >"$out/few.cifar10" &&
+        mlp "$out/whole" --data "cifar10:$out/few2.cifar10/data_batch_1.bin" --global-batch 4 --max-steps 1 --warmup-steps 0 \
+            >"$out/stdout" 2>&1 &&
+        grep "no evaluation: all rows of the file train" "$out/stdout" && ! grep "eval accuracy" "$out/stdout" &&
         "$yoke" predict --from "$out/m" --data "idx:$out/few2.idx" --json >"$out/few.idx" &&
         for kind in csv jsonl lines; do
             "$yoke" predict --from "$out/b" --data "$kind:$out/few2.$kind" --json >"$out/few.$kind" || return 1

@@ -84,6 +84,15 @@ refused() { # refused WORDS COMMAND...: exit code 2 and the words
     [ $code = 2 ] && grep -q -e "$words" "$out/refused"
 }
 sed '5s/,.*/,often/' "$out/rows.csv" >"$out/word.csv"
+constant() { # of labels that are all alike there is no correlation: no evaluation is the best
+    sed '2,$s/,.*/,1/' "$out/rows.csv" >"$out/constant.csv" && "$yoke" train --model bert --model-config "$small,num_labels=1" \
+        --data "csv:$out/rows.csv,label=score" --tokenizer bytes --global-batch 16 --output-dir "$out/constant" \
+        --eval-data "csv:$out/constant.csv,label=score" --max-eval-samples 32 --metric-for-best-model pearson --eval-steps 2 \
+        --max-steps 10 --early-stopping-patience 2 --load-best-model-at-end >"$out/said" 2>&1 && cat "$out/said" || return 1
+    grep "step 4: eval" "$out/said" && ! grep "step 6: eval" "$out/said" && grep "stopped early: pearson" "$out/said" &&
+        grep "no evaluation that was due gave a finite pearson: the last model is the one that is left" "$out/said"
+}
+ok "a metric that no evaluation gives is waited for as for one that gets no better" constant
 ok "a label that is no number" refused "word.csv: line 5: label 'often', expected a number" "$yoke" eval --from "$out/m" \
     --data "csv:$out/word.csv,label=score" --tokenizer bytes
 classes() { # the words lead to a classifier, which begins from the regression

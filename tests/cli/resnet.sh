@@ -128,5 +128,10 @@ if [ -e "$data/fashion-mnist" ]; then
     ok "each stem is in the folder, one of an older folder too" old_folder
 fi
 ok "too many blocks" refused "expected widths and blocks_per_stage of 1 to 64 blocks" blocks_per_stage=40
+ok "fewer numbers of blocks than stages" refused \
+    "blocks_per_stage: expected 1 or 4 numbers, one for each of widths, got 2" blocks_per_stage=1+2
+ok "a list that lacks its last number" refused "blocks_per_stage=1+: expected whole numbers joined by +" blocks_per_stage=1+
+ok "more of them" refused \
+    "blocks_per_stage: expected 1 or 2 numbers, one for each of widths, got 4" widths=8+8,blocks_per_stage=1+1+1+5
 ok "a width that is no multiple of four" refused "expected widths in multiples of 4" widths=30+60
 plan

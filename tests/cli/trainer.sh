@@ -123,6 +123,50 @@ looked_for() { # the checkpoint is not itself the best, which is not there
 }
 ok "a best model that is nowhere is looked for anew, and said so" looked_for
 
+# A run with larger batches counts steps otherwise: 4 an epoch, then 2. A step's number alone says nothing about a best model of before.
+counted_otherwise() { # counted_otherwise FIRST SECOND ARGUMENTS...: FIRST steps, then on to SECOND, at a rate that spoils the model
+    first=$1 second=$2
+    shift 2
+    set -- --max-train-samples 128 --warmup-steps 0 "$@"
+    rm -rf "$out/first" "$out/second"
+    mlp "$out/first" --save-steps "$first" "$@" --max-steps "$first" && cp -r "$out/first" "$out/second" &&
+        mlp "$out/second" --save-steps "$second" "$@" --global-batch 64 --learning-rate 3 --max-steps "$second" \
+            --resume-from-checkpoint "$out/first/checkpoint-$first" 2>"$out/err" || { cat "$out/err"; return 1; }
+}
+best_of_before() { # its step has the number of the new run's last one
+    counted_otherwise 8 8 --max-eval-samples 60 --eval-steps 2 --load-best-model-at-end &&
+        grep "the best model is that of step 8" "$out/err" && cmp "$out/first/model.safetensors" "$out/second/model.safetensors"
+}
+ok "the best model is that of a run which counted otherwise" best_of_before
+not_this_one() { # the best one's step has the number at which the new run goes on, and that model is gone
+    set -- --max-train-samples 128 --eval-steps 2 --max-steps 4 --warmup-steps 0 --load-best-model-at-end --greater-is-better
+    mlp "$out/first" "$@" --save-steps 4 2>"$out/err" && grep "the best model is that of step 2" "$out/err" &&
+        mlp "$out/third" "$@" --global-batch 64 --resume-from-checkpoint "$out/first/checkpoint-4" 2>"$out/err" && cat "$out/err" &&
+        grep "the best model so far, of step 2, is not in $out/third/checkpoint-best: the best one is looked for from here on" "$out/err"
+}
+ok "a model at the number of the best one's step is another" not_this_one
+logged_otherwise() { # each way of going on keeps the lines that led to its checkpoint
+    log=$out/otherwise.log
+    counted_otherwise 12 8 --eval-strategy no --no-do-eval --log "$log" && steps loss "1 2 3 4 5 6 7 8 9 10 11 12 7 8" &&
+        mlp "$out/second" --max-train-samples 128 --global-batch 64 --max-steps 9 --eval-strategy no --no-do-eval --log "$log" \
+            --resume-from-checkpoint "$out/second/checkpoint-8" && steps loss "1 2 3 4 5 6 7 8 9 10 11 12 7 8 9" && [ ! -e "$log.cut" ] &&
+        mlp "$out/second" --max-train-samples 128 --global-batch 64 --max-steps 9 --eval-strategy no --no-do-eval --log "$log" \
+            --resume-from-checkpoint "$out/second/checkpoint-8" && steps loss "1 2 3 4 5 6 7 8 9 10 11 12 7 8 9" && [ -e "$log.cut" ]
+}
+ok "the log of runs that counted otherwise" logged_otherwise
+
+# What evaluates takes the mean and deviation of what trains, and so does the saved folder.
+scaled() {
+    train --data "idx:$out/images,mean=0.5,std=0.1" --max-steps 2 --max-eval-samples 60 --json && cp "$out/stdout" "$out/own" &&
+        train --data "idx:$out/images,mean=0.5,std=0.1" --eval-data "idx:$out/images" --max-steps 2 --max-eval-samples 60 --json &&
+        "$yoke" eval --from "$out/run.$run" --data "idx:$out/images" --max-eval-samples 60 --per-device-eval-batch-size 32 --json \
+            >"$out/eval" 2>/dev/null || return 1
+    cat "$out/own" "$out/stdout" "$out/eval"
+    [ "$(field eval_loss "$out/own")" = "$(field eval_loss "$out/stdout")" ] &&
+        [ "$(field eval_loss "$out/own")" = "$(field eval_loss "$out/eval")" ]
+}
+ok "mean and deviation of the training's images" scaled
+
 rate_of_all() { # rate_of_all ARGUMENTS...: the report knows a speed, whatever was logged
     train --json "$@" && at_least "$(field samples_per_s "$out/stdout")" 1
 }

@@ -330,8 +330,8 @@ static void open_data(train_run *r)
     if (yk_ok(r->job) && wants_eval(r) && train_has_eval(cli))
         r->eval = train_data(cli, r->job, true, train_eval_batch(cli, r->job, (uint32_t)batch));
     else if (yk_ok(r->job) && wants_eval(r) && yk_is_main(r->job))
-        fprintf(stderr, "yoke train: no evaluation: all rows of the file train (--eval-data, --eval-split or --eval-rows names "
-                        "others)\n");
+        fprintf(stderr, "yoke train: no evaluation: all rows of the file train (--eval-data names others; of rows of text "
+                        "--eval-split or --eval-rows, of images holdout=)\n");
     if (yk_ok(r->job) && !r->eval && (r->best.save || r->best.patience))
         yk_fail(r->job, YK_E_ARG, "the best model is chosen by evaluations, and there is no evaluation data: --eval-data or --eval-rows");
     if (yk_ok(r->job) && !r->eval && yk__cli_on(cli, "do-predict"))

@@ -50,8 +50,8 @@ static void write_best(void *object, const char *dir)
     f = fopen(path, "we");
     if (!f)
         return; /* the checkpoint's own check names a folder that cannot be written */
-    fprintf(f, "{\"metric\": \"%s\", \"step\": %llu, \"waited\": %llu, \"record\": %.17g", metric_names[b->by],
-            (unsigned long long)b->step, (unsigned long long)b->waited, b->record);
+    fprintf(f, "{\"metric\": \"%s\", \"step\": %llu, \"current\": %d, \"waited\": %llu, \"record\": %.17g", metric_names[b->by],
+            (unsigned long long)b->step, b->current, (unsigned long long)b->waited, b->record);
     for (int i = 0; i < METRIC_COUNT; i++)
         if (isfinite(b->result.value[i]))
             fprintf(f, ", \"eval_%s\": %.17g", metric_names[i], b->result.value[i]);
@@ -65,8 +65,9 @@ void train_best_attach(yk_job *job, train_best *best)
         yk_on_save(job, best, write_best);
 }
 
-/* Reads checkpoint/best.json for the same metric; false if it has none. */
-static bool read_best(yk_job *job, metric by, const char *checkpoint, train_best *best)
+/* Reads checkpoint/best.json for the same metric; false if it has none. Folders of earlier versions lack "current": there the best one is
+ * current at `step`. */
+static bool read_best(yk_job *job, metric by, const char *checkpoint, uint64_t step, train_best *best)
 {
     char path[4352], key[64];
     snprintf(path, sizeof path, "%s/best.json", checkpoint);
@@ -76,6 +77,7 @@ static bool read_best(yk_job *job, metric by, const char *checkpoint, train_best
     yk_settings_json(s, path);
     const bool same = !strcmp(yk_settings_text(s, "metric", ""), metric_names[by]); /* another metric has another best */
     best->step = (uint64_t)yk_settings_int(s, "step", 0);
+    best->current = yk_settings_int(s, "current", best->step == step) != 0;
     best->waited = (uint64_t)yk_settings_int(s, "waited", 0);
     for (int i = 0; i < METRIC_COUNT; i++) {
         snprintf(key, sizeof key, "eval_%s", metric_names[i]);
@@ -92,7 +94,7 @@ static bool is_kept(yk_job *job, const train_best *best, const char *dir)
     train_best kept = {.step = 0};
     char path[4352];
     snprintf(path, sizeof path, "%s/checkpoint-best", dir);
-    return read_best(job, best->by, path, &kept) && kept.step == best->step &&
+    return read_best(job, best->by, path, best->step, &kept) && kept.step == best->step &&
            kept.result.value[best->by] == best->result.value[best->by];
 }
 
@@ -106,14 +108,14 @@ void train_best_resume(yk_job *job, train_best *best, const char *checkpoint, ui
     if (!yk_ok(job) || (!best->save && !best->patience))
         return;
     if (yk_is_main(job)) {
-        known.found = read_best(job, best->by, checkpoint, &known.best);
+        known.found = read_best(job, best->by, checkpoint, step, &known.best);
         known.kept = known.found && best->save && is_kept(job, &known.best, dir);
     }
     yk_broadcast(job, &known, sizeof known, 0);
     if (!yk_ok(job) || !known.found)
         return;
     *best = known.best;
-    best->found = !best->save || known.kept || best->step == step;
+    best->found = !best->save || known.kept || best->current;
     snprintf(path, sizeof path, "%s/checkpoint-best", dir);
     if (best->save && !known.kept && best->found)
         yk_save(job, path);
@@ -137,14 +139,19 @@ void train_best_judge(yk_job *job, train_best *best, const train_result *result,
 {
     const double now = result->value[best->by], gain = isnan(best->record) ? INFINITY : best_gain(best, now, best->record);
     char path[4352];
-    if (!isfinite(now) || !yk_ok(job))
+    if (!yk_ok(job))
         return;
+    if (!isfinite(now)) { /* an undefined metric is no improvement */
+        best->waited++;
+        return;
+    }
     best->waited = gain > best->threshold ? 0 : best->waited + 1;
     if (gain > 0)
         best->record = now;
     if (best->found && !(best_gain(best, now, best->result.value[best->by]) > 0))
         return;
     best->found = true;
+    best->current = true;
     best->step = step;
     best->result = *result;
     snprintf(path, sizeof path, "%s/checkpoint-best", dir);
@@ -152,10 +159,10 @@ void train_best_judge(yk_job *job, train_best *best, const train_result *result,
         yk_save(job, path);
 }
 
-bool train_best_load(yk_job *job, const train_best *best, const train_result *last, uint64_t step, const char *dir)
+bool train_best_load(yk_job *job, const train_best *best, const train_result *last, const char *dir)
 {
     char path[4352];
-    if (!best->load || !best->found || best->step == step || !yk_ok(job))
+    if (!best->load || !best->found || best->current || !yk_ok(job))
         return false;
     if (best_gain(best, last->value[best->by], best->result.value[best->by]) > 0)
         return false;

@@ -31,16 +31,23 @@ typedef struct cut {
     uint64_t lines;
 } cut;
 
+/* A step below the one before it begins a resumed run that counts otherwise (other batches): its checkpoints keep the lines before. */
 static cut cut_find(FILE *f, int64_t kept)
 {
     cut c = {0, 0, 0};
     char *line = NULL;
     size_t capacity = 0;
-    for (ssize_t n; (n = getline(&line, &capacity, f)) > 0 && line[n - 1] == '\n'; c.end += n)
-        if (c.lines || line_step(line) > kept)
+    int64_t before = LOGFILE_NO_STEP;
+    for (ssize_t n; (n = getline(&line, &capacity, f)) > 0 && line[n - 1] == '\n'; c.end += n) {
+        const int64_t step = line_step(line);
+        if (kept >= 0 && step != LOGFILE_NO_STEP && step < before)
+            c = (cut){.at = c.end, .end = c.end};
+        before = step != LOGFILE_NO_STEP ? step : before;
+        if (c.lines || step > kept)
             c.lines++;
         else
             c.at += n;
+    }
     free(line);
     return c;
 }

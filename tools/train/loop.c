@@ -218,6 +218,7 @@ static void after_window(train_run *r, const yk_batch *batch)
 static void train_batch(train_run *r, const yk_batch *batch)
 {
     yk_t loss = yk_model_loss(r->model, batch, yk_forward(r->model, batch));
+    r->best.current = false;
     if (r->clip > 0)
         yk_clip_norm(r->job, (float)r->clip); /* before yk_backward: there the ranks compare it */
     if (window_ends(r, batch))
@@ -236,12 +237,13 @@ static void resume_steps(train_run *r)
 {
     if (!r->kept.from[0])
         return;
-    if (!checkpoint_same_steps(&r->kept, yk_data_rows(r->data), r->batch, r->accumulate)) {
+    const bool same = checkpoint_same_steps(&r->kept, yk_data_rows(r->data), r->batch, r->accumulate);
+    if (!same) {
         yk_sched_seek(r->sched, r->steps);
         progress_say(&r->bar, "the schedule goes on at step %llu of %llu, by the rows that were trained on", (unsigned long long)r->steps,
                      (unsigned long long)r->total);
     }
-    train_best_resume(r->job, &r->best, r->kept.from, r->steps, r->out);
+    train_best_resume(r->job, &r->best, r->kept.from, same ? r->steps : UINT64_MAX, r->out);
     r->stop = train_best_is_late(&r->best);
 }
 
@@ -255,7 +257,10 @@ static void finish_training(train_run *r)
     if (r->stop)
         progress_say(&r->bar, "stopped early: %s has not got better for %llu evaluations", metric_names[r->best.by],
                      (unsigned long long)r->best.waited);
-    if (!train_best_load(r->job, &r->best, &r->result, r->steps, r->out))
+    if ((r->best.save || r->best.patience) && !r->best.found)
+        progress_say(&r->bar, "no evaluation that was due gave a finite %s: the last model is the one that is left",
+                     metric_names[r->best.by]);
+    if (!train_best_load(r->job, &r->best, &r->result, r->out))
         return;
     r->result = r->best.result;
     progress_say(&r->bar, "the best model is that of step %llu: it is the one that is left", (unsigned long long)r->best.step);

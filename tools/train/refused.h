@@ -31,7 +31,8 @@
                       "--save-steps and --eval-steps count steps, --save-strategy epoch and --eval-strategy epoch epochs"),  \
         TRAIN_REFUSED("limit-train-batches|overfit-batches|fast-dev-run|limit-val-batches|eval-iters",                       \
                       "--max-steps, --max-train-samples and --max-eval-samples shorten a run"),                              \
-        TRAIN_REFUSED("keep-last-epochs|keep-best-checkpoints|checkpoint-hist", "--save-total-limit keeps the newest checkpoints"), \
+        TRAIN_REFUSED("keep-last-epochs|keep-best-checkpoints|save-top-k|checkpoint-hist",                                   \
+                      "--save-total-limit keeps the newest checkpoints, --save-strategy best the best one"), \
         TRAIN_REFUSED("load|checkpoint-dir|load-checkpoint|initial-checkpoint|finetune-from-model",                          \
                       "--from opens a model's folder, --resume-from-checkpoint goes on with a run"),                         \
         TRAIN_REFUSED("save", "--output-dir is the folder, --save-steps says how often"),                                    \

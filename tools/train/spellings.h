@@ -82,7 +82,7 @@
         {"log-interval|print-freq|log-every-n-steps", "N", "logging-steps", NULL, NULL, NULL},                               \
         {"log-dir|tensorboard-dir", "DIR", "logging-dir", NULL, NULL, NULL},                                                 \
         {"validate-interval-updates|eval-every", "N", "eval-steps", NULL, NULL, NULL},                                       \
-        {"keep-interval-updates|save-top-k", "N", "save-total-limit", NULL, NULL, NULL},                                     \
+        {"keep-interval-updates", "N", "save-total-limit", NULL, NULL, NULL},                                                \
         {"patience", "N", "early-stopping-patience", NULL, NULL, NULL},                                                      \
         {"activation-checkpointing|grad-checkpointing|recompute-activations", NULL, "gradient-checkpointing", NULL, NULL, NULL}, \
         {"gradient-checkpointing-kwargs|activation-checkpointing-kwargs", "JSON", NULL, NULL, NULL,                              \

@@ -365,9 +365,10 @@ static double train_split(const yk__cli *cli, uint64_t *seed, bool *bad)
     if (!s)
         return 0;
     part = yk__number_read(s, &end);
+    errno = 0;
     if (!strncmp(end, ",seed=", 6) && end[6] >= '0' && end[6] <= '9')
         *seed = strtoull(end + 6, &after, 10);
-    if (end != s && part > 0 && part < 1 && !*(after ? after : end))
+    if (end != s && part > 0 && part < 1 && !*(after ? after : end) && !errno)
         return part;
     yk__cli_usage(cli->command, "--eval-split %s: expected a part between 0 and 1, and perhaps a seed: 0.1 or 0.1,seed=42", s);
     *bad = true;
@@ -482,19 +483,67 @@ static void choose_labels(const yk__cli *cli, yk_job *job, yk_data_config *c)
     yk_settings_free(s);
 }
 
-/* Tokens that the model has places for, at most 128. */
-static uint32_t default_length(const yk__cli *cli, yk_job *job)
+/* Tokens that the folder's model was trained with, if a row's length was given then; else those that it has places for, at most 128. */
+static uint32_t default_length(const yk__cli *cli, yk_job *job, bool of_rows)
 {
     yk_settings *s = train_settings(cli, job);
-    int64_t context = yk_settings_int(s, "n_positions", yk_settings_int(s, "max_position_embeddings", 128));
+    const int64_t context = yk_settings_int(s, "n_positions", yk_settings_int(s, "max_position_embeddings", 128));
+    const int64_t kept = of_rows ? yk_settings_int(s, "yoke_max_length", 0) : 0;
     yk_settings_free(s);
-    return context > 0 && context < 128 ? (uint32_t)context : 128;
+    return kept > 0 && kept <= 1 << 24 ? (uint32_t)kept : context > 0 && context < 128 ? (uint32_t)context : 128;
 }
 
 uint32_t train_length(const yk__cli *cli, yk_job *job, const char *option)
 {
     bool bad = false; /* reported before the job was opened */
-    return yk__cli_given(cli, option) ? (uint32_t)yk__cli_int(cli, option, 1, 1 << 20, &bad) : default_length(cli, job);
+    return yk__cli_given(cli, option) ? (uint32_t)yk__cli_int(cli, option, 1, 1 << 20, &bad)
+                                      : default_length(cli, job, !strcmp(option, "max-length"));
+}
+
+/* ---- Settings of the data that a saved folder keeps: without them its model would be used otherwise than it was trained ---- */
+
+static const char *const image_kinds[] = {"idx", "cifar10", NULL}, *const image_keys[] = {"mean", "std"};
+
+/* Writes the value of a key of the spec; false if it is absent. */
+static bool spec_value(const char *spec, const char *key, char *value, size_t size)
+{
+    char named[32];
+    snprintf(named, sizeof named, ",%s=", key);
+    const char *at = strstr(spec, named);
+    if (at)
+        snprintf(value, size, "%.*s", (int)strcspn(at + strlen(named), ","), at + strlen(named));
+    return at != NULL;
+}
+
+/* Writes "yoke_KEY=VALUE,..": mean and deviation of images, the length of rows, as far as they were given for the training. */
+static void write_kept(const yk__cli *cli, char *text, size_t size)
+{
+    static const char *const rows[] = {"csv", "jsonl", "lines", NULL};
+    const char *spec = yk__cli_text(cli, "data"), *length = yk__cli_typed(cli, "max-length") ? yk__cli_text(cli, "max-length") : NULL;
+    char value[512];
+    *text = 0;
+    if (!spec || strcmp(cli->command->name, "train") != 0)
+        return;
+    if (is_of(spec, rows) && (spec_value(spec, "max-length", value, sizeof value) || length))
+        snprintf(text, size, "yoke_max_length=%s,", strstr(spec, ",max-length=") ? value : length);
+    for (size_t i = 0; i < 2 && is_of(spec, image_kinds); i++)
+        if (spec_value(spec, image_keys[i], value, sizeof value))
+            snprintf(text + strlen(text), size - strlen(text), "yoke_%s=%s,", image_keys[i], value);
+}
+
+/* Writes the spec of images, and the folder's mean and deviation behind it, as far as it names none. */
+static void write_spec(const yk__cli *cli, yk_job *job, const char *spec, char *text, size_t size)
+{
+    yk_settings *s = train_settings(cli, job);
+    char key[32], value[8];
+    snprintf(text, size, "%s", spec);
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(key, sizeof key, "yoke_%s", image_keys[i]);
+        const char *kept = yk_settings_text(s, key, NULL);
+        if (kept && !spec_value(spec, image_keys[i], value, sizeof value))
+            snprintf(text + strlen(text), size - strlen(text), ",%s=%s", image_keys[i], kept);
+    }
+    yk_settings_free(s);
 }
 
 /* Fills the sample options. max_rows is --max-eval-samples for an evaluation, else --max-train-samples. */
@@ -514,6 +563,7 @@ yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_
     const char *own = yk__cli_text(cli, "eval-data"), *spec = eval && own ? own : yk__cli_text(cli, "data");
     bool bad = false; /* reported before the job was opened */
     uint64_t seed = 42;
+    char whole[8192];
     yk_data_config c = {.global_batch = global_batch,
                         .eval = eval,
                         .unlabelled = !strcmp(cli->command->name, "predict"),
@@ -530,6 +580,10 @@ yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_
     choose_labels(cli, job, &c);
     if (!spec)
         yk_fail(job, YK_E_ARG, "--data is missing: give the data as KIND:PATH");
+    if (spec && is_of(spec, image_kinds) && !(eval && !strcmp(cli->command->name, "train"))) { /* there it is as the training data are */
+        write_spec(cli, job, spec, whole, sizeof whole);
+        spec = whole;
+    }
     yk_data *d = spec ? yk_data_open(job, spec, &c) : NULL;
     if (d)
         yk__data_pad(d, !c.unlabelled);
@@ -545,9 +599,15 @@ bool train_cuts_text(const yk__cli *cli)
 
 bool train_has_eval(const yk__cli *cli)
 {
+    static const char *const tables[] = {"csv", "jsonl", "lines", NULL}, *const files[] = {"cifar10", NULL};
     const char *data = yk__cli_text(cli, "data");
-    const bool table = data && (!strncmp(data, "csv:", 4) || !strncmp(data, "jsonl:", 6));
-    return !table || yk__cli_text(cli, "eval-data") || yk__cli_text(cli, "eval-rows") || yk__cli_text(cli, "eval-split");
+    char path[4096] = "";
+    struct stat info;
+    bool whole = data && is_of(data, tables);
+    if (data && is_of(data, files) && !strstr(data, ",holdout="))
+        snprintf(path, sizeof path, "%.*s", (int)strcspn(strchr(data, ':') + 1, ","), strchr(data, ':') + 1);
+    whole = whole || (*path && !stat(path, &info) && !S_ISDIR(info.st_mode));
+    return !whole || yk__cli_text(cli, "eval-data") || yk__cli_text(cli, "eval-rows") || yk__cli_text(cli, "eval-split");
 }
 
 uint32_t train_eval_batch(const yk__cli *cli, const yk_job *job, uint32_t training)
@@ -561,14 +621,15 @@ uint32_t train_eval_batch(const yk__cli *cli, const yk_job *job, uint32_t traini
 yk_model *train_model(const yk__cli *cli, yk_job *job, const yk_data *data)
 {
     const char *name = yk__cli_text(cli, "model"), *from = yk__cli_text(cli, "from"), *given = yk__cli_text(cli, "model-config");
-    char config[4096];
+    char config[4096], kept[1100];
     yk_model *m;
     if (!name && !from) {
         yk_fail(job, YK_E_ARG, "neither --model NAME nor --from DIR is given: there is nothing to work with");
         return NULL;
     }
     const bool resumes = !strcmp(cli->command->name, "train") && (yk__cli_text(cli, "resume-from-checkpoint") || yk_restart_count());
-    const int n = snprintf(config, sizeof config, "%s%s%s", yk__cli_on(cli, "new-head") ? "new_head=yes," : "",
+    write_kept(cli, kept, sizeof kept);
+    const int n = snprintf(config, sizeof config, "%s%s%s%s", kept, yk__cli_on(cli, "new-head") ? "new_head=yes," : "",
                            resumes ? "resumes=yes," : "", given ? given : "");
     if (n >= (int)sizeof config) {
         yk_fail(job, YK_E_ARG, "--model-config has more than 4000 characters");

@@ -21,7 +21,7 @@
         {"eval-rows", "FILE", NULL, "line numbers of --data that evaluate instead of train", NULL},                    \
         {"eval-split", "R[,seed=N]", NULL, "this part of the rows of --data evaluates instead of training, chosen by the seed", NULL}, \
         {"tokenizer", "char|bytes|DIR", NULL, "how text becomes ids (default: the --from folder's)", NULL},             \
-        {"max-length", "N", NULL, "most tokens of a row of text (default: the model's context, at most 128)", NULL},       \
+        {"max-length", "N", NULL, "most tokens of a row of text (default: --from's, else the model's context, at most 128)", NULL},       \
         {"seq-len", "N", NULL, "tokens of a window of running text (default: the model's context, at most 128)", NULL},\
         {"devices", "SPECS", NULL, "cpu cpu:0-3 cpu/2 opencl:0@1 opencl:* auto, one rank each; ! behind one: never excluded",   \
          "YOKE_DEVICES"},                                                                                               \
@@ -54,7 +54,8 @@ const char *train_precision_by_rank(const yk__cli *cli);
 bool train_config(const yk__cli *cli, yk_config *config);
 /* Opens training (eval false) or evaluation data as the options say. */
 yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_batch);
-/* True if there are rows to evaluate on. A table has no evaluation part: evaluating on the training rows would only look like one. */
+/* True if there are rows to evaluate on. Rows of text and one file of images have no evaluation part: evaluating on the training rows would
+ * only look like one. */
 bool train_has_eval(const yk__cli *cli);
 /* True if the end of --data's running text evaluates, and no option says so. */
 bool train_cuts_text(const yk__cli *cli);
@@ -63,7 +64,8 @@ bool train_cuts_text(const yk__cli *cli);
 uint32_t train_eval_batch(const yk__cli *cli, const yk_job *job, uint32_t training);
 /* The model's settings: before data are opened it is known by them alone. yk_settings_free them. */
 yk_settings *train_settings(const yk__cli *cli, yk_job *job);
-/* Tokens of a row or window: from --max-length or --seq-len, else the model's number of positions, at most 128. */
+/* Tokens of a row or window: from --max-length or --seq-len, else the folder's yoke_max_length for rows, else the model's number of
+ * positions, at most 128. */
 uint32_t train_length(const yk__cli *cli, yk_job *job, const char *option);
 /* Builds or loads the model; fails the job if the options name none. */
 yk_model *train_model(const yk__cli *cli, yk_job *job, const yk_data *data);

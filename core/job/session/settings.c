@@ -343,7 +343,7 @@ uint32_t yk_settings_ints(yk_settings *s, const char *key, int64_t *out, uint32_
     while (v && *v) {
         char *end;
         long long one = strtoll(v, &end, 10);
-        if (end == v || (*end && *end != '+') || one < 1 || one > INT32_MAX || n == most) {
+        if (end == v || (*end && (*end != '+' || !end[1])) || one < 1 || one > INT32_MAX || n == most) {
             fail_value(s, key, v, "whole numbers joined by +, as in 512+256");
             return 0;
         }
@@ -375,6 +375,12 @@ static void write_known(const yk_settings *s, char *text, size_t size)
     yk__free(name);
 }
 
+/* True for a setting of the data, which the commands keep in config.json and read there. */
+static bool is_of_data(const char *key)
+{
+    return !strcmp(key, "yoke_max_length") || !strcmp(key, "yoke_mean") || !strcmp(key, "yoke_std");
+}
+
 void yk_settings_check(yk_settings *s)
 {
     char known[500]; /* a GPT-2 has 17 keys in 200 bytes */
@@ -382,7 +388,7 @@ void yk_settings_check(yk_settings *s)
         return;
     for (size_t i = 0; i < s->n; i++) {
         const char *near;
-        if (!s->pair[i].given || s->pair[i].asked)
+        if (!s->pair[i].given || s->pair[i].asked || is_of_data(s->pair[i].key))
             continue;
         near = yk__nearest_word(s->pair[i].key, (const char *const *)s->asked, s->n_asked);
         write_known(s, known, sizeof known);
@@ -431,13 +437,26 @@ static json_t *to_json(const char *key, const char *v)
     return json_string(v);
 }
 
-/* Saves the class names, unless the model has another number of classes. */
+/* Saves the class names, unless there are more than classes. Further classes get transformers' names. */
 static void put_labels(const yk_settings *s, yk__json_builder *o)
 {
-    if (!s->labels.count || json_integer_value(json_object_get(o->value, "num_labels")) != s->labels.count)
+    const json_int_t classes = json_integer_value(json_object_get(o->value, "num_labels"));
+    json_t *names = NULL, *ids = NULL;
+    if (!s->labels.count || classes < s->labels.count || classes > INT32_MAX)
         return;
-    yk__json_put(o, "id2label", yk__labels_map(&s->labels, false));
-    yk__json_put(o, "label2id", yk__labels_map(&s->labels, true));
+    names = yk__labels_map(&s->labels, false);
+    ids = yk__labels_map(&s->labels, true);
+    for (int i = s->labels.count; i < classes && names && ids; i++) {
+        char number[16], name[32];
+        snprintf(number, sizeof number, "%d", i);
+        snprintf(name, sizeof name, "LABEL_%d", i);
+        if (json_object_set_new(names, number, json_string(name)) || json_object_set_new(ids, name, json_integer(i))) {
+            json_decref(names);
+            names = NULL; /* the builder tells it */
+        }
+    }
+    yk__json_put(o, "id2label", names);
+    yk__json_put(o, "label2id", ids);
 }
 
 /* True if 15 digits represent every number exactly: 0.1 is then written so, as people and transformers do, and not as

@@ -222,7 +222,7 @@ static char *spec_of(const char *kind, const char *dir, const char *name, const 
 
 START_TEST(image_rows_are_scaled)
 {
-    yk__dataset *d;
+    yk__dataset *d, *like;
     float x[2 * 784], c[3072];
     int32_t y[2];
     void *buf[] = {x, y}, *cbuf[] = {c, y};
@@ -240,7 +240,15 @@ START_TEST(image_rows_are_scaled)
     ck_assert(yk__dataset_rows(d) == 2000);
     fill_rows(d, one, 1, 1, cbuf);
     ck_assert(y[0] == 9 && c[0] * 255 == roundf(c[0] * 255));
+    like = d; /* an evaluation's mean and deviation are those of the training */
+    d = open_data(spec_of("cifar10", "cifar10-part", "", ""), (yk__dataset_options){.eval = true, .like = like});
+    fill_rows(d, one, 1, 1, cbuf);
+    ck_assert(c[0] > 0 && c[0] * 255 == roundf(c[0] * 255));
+    yk__dataset_close(like);
     yk__dataset_close(d);
+    ck_assert(yk__dataset_open(spec_of("cifar10", "cifar10-part", "", ",holdout=0"), &(yk__dataset_options){0}, &d, &err) == YK_E_ARG &&
+              strstr(err.text, "holdout=0: expected an integer from 1 to 1999"));
+    err = (yk_error)YK_ERROR_INIT;
     d = open_data(spec_of("cifar10", "cifar10-part", "", ",holdout=5"), (yk__dataset_options){.eval = true});
     ck_assert(yk__dataset_rows(d) == 5);
     yk__dataset_close(d);

@@ -155,6 +155,10 @@ START_TEST(bad_shards_are_refused_by_name)
     ids_write("b.bin", 100, 100, 4);
     expect_refused(dir, "", "b.bin: ids of 4 bytes, expected 2 as in ");
     expect_refused(dir, ",dtype=u16", "b.bin: byte 12: expected ids of 2 bytes, found 4");
+    ids_write("b.bin", 100, 100, 2);
+    bytes_write("a.bin.gz", "", 0); /* as gzip -k leaves it: the rows would be there twice */
+    expect_refused(dir, "", "a.bin.gz: expected one copy of each file, and ");
+    expect_refused(path_of("*.bin*"), "", "a.bin.gz: expected one copy of each file, and ");
     folder_remove();
 }
 END_TEST
