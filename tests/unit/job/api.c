@@ -530,24 +530,6 @@ START_TEST(seeds_of_the_order)
 }
 END_TEST
 
-/* Else a loop until a number of steps would not end. */
-START_TEST(an_epoch_without_a_batch_is_an_error)
-{
-    char spec[] = "text:/tmp/yoke-few-XXXXXX";
-    const int fd = mkstemp(spec + 5);
-    ck_assert_int_eq(write(fd, "abcdef", 6), 6);
-    close(fd);
-    yk_job *job = open_job((yk_config){.seed = 5});
-    yk_data *data = yk_data_open(job, spec, &(yk_data_config){.tokenizer = "bytes", .seq_len = 1, .global_batch = 64, .whole = true});
-    yk_batch b;
-    ck_assert_uint_eq(yk_data_batches(data), 0);
-    ck_assert(!yk_data_next(data, &b));
-    ck_assert_msg(!yk_ok(job) && strstr(yk_error_text(job), "fewer rows than one batch"), "%s", yk_error_text(job));
-    yk_close(job);
-    unlink(spec + 5);
-}
-END_TEST
-
 START_TEST(frozen_and_groups)
 {
     yk_job *job = open_job((yk_config){.seed = 5});
@@ -789,7 +771,6 @@ int main(void)
     tcase_add_test(t, labels_made_by_operations);
     tcase_add_test(t, training_goes_down_and_compiles_once);
     tcase_add_test(t, windows_average_as_asked);
-    tcase_add_test(t, an_epoch_without_a_batch_is_an_error);
     tcase_add_test(t, reading_before_the_step_changes_nothing);
     tcase_add_test(t, zero_that_is_meant);
     tcase_add_test(t, a_rate_that_nobody_gives);

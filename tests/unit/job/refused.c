@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -422,10 +423,29 @@ START_TEST(a_second_loss_before_a_step)
 }
 END_TEST
 
+/* Else a loop until a number of steps would not end. */
+START_TEST(an_epoch_without_a_batch_is_an_error)
+{
+    char spec[] = "text:/tmp/yoke-few-XXXXXX";
+    const int fd = mkstemp(spec + 5);
+    ck_assert_int_eq(write(fd, "abcdef", 6), 6);
+    close(fd);
+    yk_job *job = yk_open(&(yk_config){.quiet = true, .devices = "cpu:0"});
+    yk_data *data = yk_data_open(job, spec, &(yk_data_config){.tokenizer = "bytes", .seq_len = 1, .global_batch = 64, .whole = true});
+    yk_batch b;
+    ck_assert_uint_eq(yk_data_batches(data), 0);
+    ck_assert(!yk_data_next(data, &b));
+    ck_assert_msg(!yk_ok(job) && strstr(yk_error_text(job), "fewer rows than one batch"), "%s", yk_error_text(job));
+    yk_close(job);
+    unlink(spec + 5);
+}
+END_TEST
+
 int main(void)
 {
     TCase *t = tcase_create("refused");
     tcase_add_test(t, a_second_loss_before_a_step);
+    tcase_add_test(t, an_epoch_without_a_batch_is_an_error);
     tcase_add_test(t, stages_are_read_as_on_the_command_line);
     tcase_add_test(t, a_struct_without_later_members_is_read_to_its_end);
     tcase_add_test(t, a_shorter_struct_is_filled_to_its_end);
