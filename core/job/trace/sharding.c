@@ -326,14 +326,26 @@ bool yk__sharding_loss(yk_job *job, yk__vid loss)
     return yk_ok(job);
 }
 
-/* Numbers of one input for the comparison: a flag, that it is alike on all ranks, and its contents. Inputs beyond the last place share it:
- * hash of the alike ones' numbers, and of their contents. */
-static void input_numbers(double number[2], const yk__step_input *in, uint32_t k, bool is_alike)
+/* Hash of SAMPLES parts of an input, or of the whole of a short one. */
+static uint64_t sample_hash(const yk__step_input *in)
 {
-    const uint64_t content = yk__hash_bytes(YK_HASH_SEED, in->data, (size_t)in->bytes);
+    enum { SAMPLES = 16, SAMPLE = 256 };
+    const size_t bytes = (size_t)in->bytes, stride = bytes > SAMPLES * SAMPLE ? (bytes - SAMPLE) / (SAMPLES - 1) : 0;
+    uint64_t h = yk__hash_bytes(YK_HASH_SEED, in->data, stride ? SAMPLE : bytes);
+    for (size_t i = 1; stride && i < SAMPLES; i++)
+        h = yk__hash_bytes(h, (const char *)in->data + i * stride, SAMPLE);
+    return h;
+}
+
+/* Numbers of one input for the comparison: a flag, that it is alike on all ranks; its samples, as each step has inputs of rows, large ones
+ * too; and the contents of an alike one. Inputs beyond the last place share it: hash of the alike ones' numbers, and of their contents. */
+static void input_numbers(double number[YK__SHARD_INPUT], const yk__step_input *in, uint32_t k, bool is_alike)
+{
+    const uint64_t content = is_alike ? yk__hash_bytes(YK_HASH_SEED, in->data, (size_t)in->bytes) : 0;
     const bool shares = k >= YK__SHARD_INPUTS - 1;
     number[0] = shares ? (double)(uint32_t)yk__hash_u64((uint64_t)number[0], k + 1u) : is_alike;
-    number[1] = shares ? (double)(uint32_t)yk__hash_u64((uint64_t)number[1], content) : (double)(uint32_t)content;
+    number[1] = shares ? 0.0 : (double)(uint32_t)sample_hash(in);
+    number[2] = shares ? (double)(uint32_t)yk__hash_u64((uint64_t)number[2], content) : (double)(uint32_t)content;
 }
 
 void yk__sharding_numbers(const yk_job *job, double *number)
@@ -348,13 +360,13 @@ void yk__sharding_numbers(const yk_job *job, double *number)
             continue;
         const bool is_alike = yk__sharding_of(job, in->leaf).kind == YK__REPLICATED;
         if (is_alike || k < YK__SHARD_INPUTS - 1)
-            input_numbers(number + 2 * (k < YK__SHARD_INPUTS ? k : YK__SHARD_INPUTS - 1), in, k, is_alike);
+            input_numbers(number + YK__SHARD_INPUT * (k < YK__SHARD_INPUTS ? k : YK__SHARD_INPUTS - 1), in, k, is_alike);
         k++;
     }
     for (uint32_t i = 0; job->team.world > 1 && i < step->n_expanded; i++)
         if (yk__sharding_of(job, step->expanded[i].value).kind == YK__REPLICATED) {
-            number[2 * (YK__SHARD_INPUTS + i)] = 1.0;
-            number[2 * (YK__SHARD_INPUTS + i) + 1] = (double)step->trace.value[step->expanded[i].value].dim[0];
+            number[YK__SHARD_INPUT * YK__SHARD_INPUTS + 2 * i] = 1.0;
+            number[YK__SHARD_INPUT * YK__SHARD_INPUTS + 2 * i + 1] = (double)step->trace.value[step->expanded[i].value].dim[0];
         }
 }
 
@@ -404,17 +416,17 @@ static void refuse_input(yk_job *job, uint32_t k)
 /* A flag of one rank obliges all ranks. In the last place, ranks that flag other inputs are not compared. */
 static bool input_differs(const double *number, const double *sum, uint32_t k, double ranks)
 {
-    const bool flagged = k < YK__SHARD_INPUTS - 1 ? sum[0] > 0.0 : number[0] > 0.0 && number[0] * ranks == sum[0];
-    return flagged && number[1] * ranks != sum[1];
+    const bool by_all = number[0] > 0.0 && number[0] * ranks == sum[0];
+    return (k < YK__SHARD_INPUTS - 1 && sum[0] > 0.0 && number[1] * ranks != sum[1]) || (by_all && number[2] * ranks != sum[2]);
 }
 
 bool yk__sharding_check(yk_job *job, const double *number, const double *sum)
 {
     const double ranks = sum[YK__SHARD_NUMBERS - 1];
     for (uint32_t k = 0; k < YK__SHARD_INPUTS && yk_ok(job); k++)
-        if (input_differs(number + 2 * k, sum + 2 * k, k, ranks))
+        if (input_differs(number + YK__SHARD_INPUT * k, sum + YK__SHARD_INPUT * k, k, ranks))
             refuse_input(job, k);
-    for (uint32_t i = 0, k = 2 * YK__SHARD_INPUTS; i < job->step.n_expanded && yk_ok(job); i++, k += 2)
+    for (uint32_t i = 0, k = YK__SHARD_INPUT * YK__SHARD_INPUTS; i < job->step.n_expanded && yk_ok(job); i++, k += 2)
         if (sum[k] > 0.0)
             check_expanded(job, i, sum[k], sum[k + 1]);
     return yk_ok(job);

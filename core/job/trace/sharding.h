@@ -42,7 +42,8 @@ void yk__sharding_input(yk_job *job, uint32_t number);
 void yk__sharding_sign(yk_job *job, yk__vid leaf); /* a leaf of the current call */
 /* The sharding's numbers in the counts' exchange, YK__SHARD_NUMBERS of them; check: after their sum. */
 #define YK__SHARD_INPUTS 8
-#define YK__SHARD_NUMBERS (1 + 2 * (YK__SHARD_INPUTS + YK__EXPANDED))
+#define YK__SHARD_INPUT 3 /* numbers of an input */
+#define YK__SHARD_NUMBERS (1 + YK__SHARD_INPUT * YK__SHARD_INPUTS + 2 * YK__EXPANDED)
 void yk__sharding_numbers(const yk_job *job, double *number);
 bool yk__sharding_check(yk_job *job, const double *number, const double *sum);
 void yk__sharding_counts(yk_job *job, double ranks); /* sets shares and means, once all ranks' rows are known */
