@@ -3,8 +3,9 @@
  * Turns a graph into a program of the CPU plugin: a table of planners, one for each operation. cpu_plugin.c calls cpu_op_claims and
  * cpu_prog_new for the host, in any thread.
  *
- * A planner adds the steps of one operation to a program. cpu_op_claims tells the core which composites have a planner for their operands.
- * The core replaces a composite without a claim by its body, its definition in simpler operations.
+ * A planner adds the steps of one operation to a program. cpu_op_claims tells the core whether the plugin runs a node with these operands,
+ * and which extras (YK_CLAIM_*) it offers. A primitive runs without a claim. The core replaces a composite without a claim by its body,
+ * its definition in simpler operations.
  */
 #include "backends/cpu/conv/cpu_conv.h"
 #include "backends/cpu/cpu_ops.h"
@@ -131,7 +132,7 @@ uint32_t cpu_op_claims(const yk_graph *graph, uint32_t number)
                    : 0;
     case YK_OP_DROPOUT:
         return all_dense(graph, node, 0) ? YK_CLAIM_RUN : 0;
-    case YK_OP_ROUND8: /* f16 does not hold all of its numbers, as the body scales them */
+    case YK_OP_ROUND8: /* cpu_round8.c has kernels of f32 and bf16 alone; f16 runs by the body */
         return all_dense(graph, node, 0) && graph->value[graph->index[node->in]].dtype != YK_F16 ? YK_CLAIM_RUN : 0;
     case YK_OP_CROSS_ENTROPY_BWD: /* the gradient of a mean is one number for all rows */
         return all_dense(graph, node, 1) ? YK_CLAIM_RUN : 0;

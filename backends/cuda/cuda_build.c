@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gives the kit the compiled code of a unit, a set of kernels that are compiled together (plugins/kit/units.h). An image that was compiled
- * with the plugin (fatbin.h) is used if the driver accepts it. Otherwise NVRTC compiles the unit, and the kit keeps the image for other
- * processes. The kit calls module_build if its table and its cache folder (units.c) lack the unit, or if module_load refuses
- * the image.
+ * Gives the kit the compiled code of a unit, a set of kernels that are compiled together (plugins/kit/units.h). The kit looks in its table
+ * and its cache folder (units.c), and gives a cached image to module_load. If both lack the unit, or module_load refuses the image,
+ * module_build takes the image that was compiled with the plugin (fatbin.h). If the driver accepts no such image, NVRTC compiles the unit,
+ * and the kit keeps NVRTC's image for other processes.
  *
  * kit_units_get (plugins/kit/units.c) calls module_load and module_build under its lock, while cuda_program.c makes a program: any thread,
- * before a step runs. kit_units_release calls module_release when the device closes, without the lock. The caller of the kit has made the
- * device's context current.
+ * before a step runs. kit_units_release calls module_release when the device closes, without the lock. The device's context is current.
  *
- * A unit's text is `part`, pieces of source in order; `macros` are the compiler's options that define its macros.
+ * A unit's text is `part`, KIT_PARTS pieces of source in order, of which some are empty; `macros` are the compiler's options that define
+ * its macros.
  */
 #include "backends/cuda/cuda_internal.h"
 #include "backends/cuda/fatbin.h"
@@ -52,7 +52,7 @@ static yk_status image_refused(CUresult rc)
 }
 
 /* *code: the module, which the kit owns. image: NVRTC's image in memory that the kit frees. It stays empty for a built-in unit, as no
- * other process needs a file of it. YOKE_CUDA_FATBINS=0 compiles built-in units anew. */
+ * other process needs a file of it. Under YOKE_CUDA_FATBINS=0 NVRTC compiles built-in units, unless the cache folder has them. */
 static yk_status module_build(yk_device *dev, const char *macros, const char *const part[KIT_PARTS], void **code, kit_image *image)
 {
     CUmodule module = cuda_option("FATBINS") && !strcmp(cuda_option("FATBINS"), "0") ? NULL : module_built_in(macros, part);

@@ -55,7 +55,7 @@ void yk__log_set_writer(void (*write)(void *user, const char *line), void *user)
     pthread_mutex_unlock(&writer_lock);
 }
 
-/* Without a writer no lock is taken, as a process may exit in a signal handler that interrupted this function. */
+/* Takes no lock without a writer. A program's signal handler may interrupt it and call exit(), whose functions may log. */
 bool yk__log_give(const char *line)
 {
     if (!atomic_load(&writer))

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reference evaluation of the primitives and activations in float64, a small function each. Tests and the conformance suite compare
- * devices with it.
+ * Evaluation of the primitives, activations and dropout in float64, a small function each. Tests, yoke-cts and the start-up probe compare
+ * devices with it. A plugin computes an operation that its device lacks by it (host->eval_node).
  *
- * eval.c calls it through the table of operations (op_table.h), with operands read into dense arrays of doubles; any thread. Sums add in
- * order, and random numbers are those of core/base/philox.c.
+ * eval.c calls it through the table of operations (op_table.h), with operands read into dense arrays of doubles; any thread. It passes
+ * results y filled with zeros, and rounds each result to its type when it writes it to memory. Sums add in order, and random numbers are
+ * those of core/base/philox.c.
  */
 #include "core/graph/graph_internal.h"
 

@@ -128,6 +128,7 @@ bool yk__infer_dropout(yk__shape *s)
     return yk__shape_float(s, 0) && rng_operands(s, 1, yk__value_count(s->x[0])) && out_like(s, 0, s->x[0]->dtype);
 }
 
+/* yk__shape_dtype gives f32 if the caller requests it for a float result, else the operand's type. */
 bool yk__infer_reduce(yk__shape *s)
 {
     const yk_value *x = s->x[0];
@@ -157,7 +158,8 @@ bool yk__infer_argmax(yk__shape *s)
     return true;
 }
 
-/* With a base the caller makes the output, a view; here the output has the shape of x. */
+/* Makers of a copy with a base (yk__copy_into, claim.c, simple.c) make its output, a view of the base, themselves. The checker alone infers
+ * that copy here; alias[0] = 1 says that the output lies in operand 1. */
 bool yk__infer_copy(yk__shape *s)
 {
     if (s->n_in == 2) {

@@ -3,9 +3,9 @@
  * The planner's pass for mixed precision: selects the values in the 16-bit format, by the precision class of the operations, and inserts
  * casts. passes.c runs it in the step thread, once for each plan with a 16-bit format.
  *
- * LOWP: 16-bit operands (each value is cast once, for forward and backward) and a 16-bit result. The result is f32 if it is a gradient of a
- * parameter, or if only FULL operations read it. Attention's bias, its gradient, masks and lse stay f32; its other results are 16-bit,
- * whatever reads them.
+ * LOWP: 16-bit operands (each value is cast once, for forward and backward) and a 16-bit result. The result is f32 if it is a parameter's
+ * gradient that no operation reads, or if only FULL operations read it. Attention's bias, its gradient, masks and lse stay f32; its other
+ * results are 16-bit, whatever reads them.
  *
  * FULL: f32 operands and results.
  *
@@ -33,7 +33,7 @@ typedef struct casting {
     yk__graph g;
     yk_dtype low;
     yk__vid *lowered, *widened; /* by value of the old graph: its versions, YK_NONE if absent */
-    uint8_t *full_only;        /* by root: only FULL operations read it, and work->keep lacks it */
+    uint8_t *full_only;        /* by root: only FULL operations read it, and no result of the plan (work->keep) is it */
     uint8_t *is_grad;          /* by root: a gradient contribution that nothing reads */
     const yk_node *node;
     yk__eight *eight;          /* by node of the old graph; NULL if no node has operands of 8 bits */
@@ -357,7 +357,7 @@ static void free_lists(casting *state)
     yk__free(state->lowered);
 }
 
-/* Allocates the tables by value, by root and by node, and fills in known facts. */
+/* Allocates the tables by value, by root and by node, and selects the operands of 8 bits. */
 static yk_status make_lists(casting *state, yk_error *err)
 {
     const yk__work *work = state->work;

@@ -127,7 +127,7 @@ static yk_status move_bucket(yk__params *p, yk__bucket *b, bool has_moments, yk_
     float *old;
     if (copy_own(b, &old, err))
         return err->status;
-    if (is_slice) /* while the slice is known */
+    if (is_slice) /* yk__home_leave needs the old begin and end, which yk__params_cut overwrites */
         yk__home_leave(p, b);
     yk__bucket was = *b;
     b->layout.slice = (yk__slices){0};
@@ -149,7 +149,8 @@ static yk_status move_bucket(yk__params *p, yk__bucket *b, bool has_moments, yk_
     return err->status;
 }
 
-/* Notes the old slices in b->summed: sums of gradients stay with their old owners, and reads find them there. Sums in slices move. */
+/* Notes the old slices in b->summed: the last window's sums stay with their old owners, where yk__engine_grad_read finds them. Sums in
+ * slices (p->scatters) move. */
 static yk_status keep_summed(yk__params *p, yk_error *err)
 {
     if (p->scatters)
@@ -209,7 +210,7 @@ static yk_status change_owners(yk__engine *e, const yk__roles *roles, yk_error *
 {
     yk__exchange *exchange = &e->exchange;
     const bool same = !memcmp(exchange->roles.owns, roles->owns, exchange->world * sizeof roles->owns[0]);
-    memcpy(exchange->owns, roles->owns, exchange->world * sizeof *roles->owns);
+    memcpy(exchange->owns, roles->owns, exchange->world * sizeof *roles->owns); /* the array of exchange->roles.owns, compared above */
     if (e->params.has_updated && !same) /* the balance's reports say from here on which parts fit; the measured capacities are freed */
         yk__parts_forget(&e->params);
     if (!e->params.laid_out || same)

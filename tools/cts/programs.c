@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * yoke-cts, groups rebind and errors. Group rebind runs one program with several bindings. Group errors makes calls that a plugin must
- * refuse, then uses the device's queue again. main.c runs each group in a child process with the device under test open.
+ * yoke-cts, groups rebind and errors. Group rebind runs a program with other buffers, offsets and contents, and in turn with a second
+ * program. It also checks scratch sizes, memory accounts, a program's writes to its operands, and equal bits of repeated runs. Group
+ * errors makes calls that a plugin must refuse, then uses the device's queue again. main.c runs each group in a child process with the
+ * device under test open.
  */
 #include <math.h>
 #include <string.h>
@@ -332,7 +334,7 @@ static void test_account(cts *c, const product *p)
 
 /* ---- Equal bits ---- */
 
-/* Operations whose bits vary unless their order is fixed: long sums, products, and rows that meet. */
+/* Wants operations whose bits vary unless the device fixes their order: long sums, a product, and a scatter_add of many rows to few. */
 static void sums_want(cts_check *k)
 {
     static const int64_t row[] = {3, 20011}, column[] = {2003, 5}, left[] = {16, 3001}, right[] = {3001, 16}, src[] = {2003, 8},

@@ -139,7 +139,7 @@ static int environment_precision(void)
     return word ? (int)word - 1 : 0;
 }
 
-/* --precision or --bf16, --fp16, as an index of formats. Evaluation computes in the same. */
+/* An index of formats by --precision, --bf16, --fp16 or the --*-full-eval switches, else by accelerate's variable. */
 static int read_precision(const yk__cli *cli, bool *bad)
 {
     const bool trains = yk__cli_find(cli->command, "optim", 5) >= 0, by_rank = train_precision_by_rank(cli) != NULL;
@@ -327,7 +327,7 @@ static void refuse_absent(const yk__cli *cli, bool *bad)
     }
 }
 
-/* Refuses "char" for a loaded model: it numbers the characters of the present text, unlike the model's training. */
+/* Refuses "char" if the loaded model's folder has a tokenizer: "char" would number the present text's characters anew. */
 static void refuse_char(const yk__cli *cli, bool *bad)
 {
     static const char *const files[] = {"tokenizer.json", "vocab.txt", "vocab.json"};
@@ -580,7 +580,8 @@ yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_
     choose_labels(cli, job, &c);
     if (!spec)
         yk_fail(job, YK_E_ARG, "--data is missing: give the data as KIND:PATH");
-    if (spec && is_of(spec, image_kinds) && !(eval && !strcmp(cli->command->name, "train"))) { /* there it is as the training data are */
+    /* images.c gives the training images' mean and deviation to those that evaluate in yoke train */
+    if (spec && is_of(spec, image_kinds) && !(eval && !strcmp(cli->command->name, "train"))) {
         write_spec(cli, job, spec, whole, sizeof whole);
         spec = whole;
     }

@@ -2,14 +2,15 @@
 /*
  * Attention forward, and the preparation of the forward and gradient steps: arguments, scratch memory, cost.
  *
- * cpu_ops.c calls cpu_plan_attention for a node while it compiles a program, in any thread. A run then calls the emitted step once for each
- * piece, on a free worker; a piece is a range of tasks.
+ * cpu_ops.c calls cpu_plan_attention for a node while it compiles a program, in any thread. cpu_program.c runs the emitted step once for
+ * each piece, a range of tasks: on several workers if the work is large, else in one thread.
  *
  * A task takes the blocks of queries of one head, or a part of them (att->split). It packs the head's whole K and V itself, as scratch
  * memory belongs to one worker and lasts for one piece.
  *
- * A block's scores are S = Q K^T plus bias and mask. Each row becomes P = exp(S - max), then dropout. The scale is already in S, or exp
- * applies it (exp_scale, without a bias). The output is O = P V, divided by each row's sum. The gradient reads lse = max + log(sum).
+ * A block's scores are S = Q K^T plus bias and mask. Each row becomes P = exp(S - max), then dropout. exp applies the scale (exp_scale) if
+ * there is no bias and the scale is above 0; else S has it already. The output is O = P V, divided by each row's sum. The gradient reads
+ * lse = max + log(sum).
  */
 #include <math.h>
 #include <string.h>
@@ -152,7 +153,8 @@ static size_t ws_place(size_t *at, int64_t bytes)
 }
 
 /* Divides a worker's scratch memory. The products share the first part for themselves, as only one runs at a time. back_q needs as
- * much as mix, which has its shape. at_o has two rows more, as the gradient converts two rows to f32 there. */
+ * much as mix, which has its shape. delta_of converts a row of gO and one of O to f32 in the first two rows at at_o; a block of one query
+ * needs room for the second. at_vt has V packed for P V, or in the gradient for gO V^T, a product of the shape of Q K^T. */
 static void set_scratch(cpu_build *build, att_args *att, bool bwd)
 {
     int t = att->bf16 ? YK_BF16 : YK_F32; /* with f32, packing widens 16-bit operands */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Operations over the rows of all ranks: maximum and its row, softmax, and gathered rows (the global batch of contrastive losses). Each
- * consists of sums and maxima over the ranks, so that planner, gradients and transports need nothing new.
+ * consists of sums and maxima over the ranks, so that planner, gradients and transports need nothing new. yk__rows_mixed notes that rows of
+ * padding would change the result, so that the data's short batches get none.
  *
  * op_math.c and op_layer.c call it if an operation's axis is the batch; yk_gather_rows is public. All ranks trace it alike, in the step
  * thread.
@@ -42,8 +43,8 @@ yk__vid yk__row_max(yk_job *job, yk__vid v, uint32_t axes)
     const yk__vid hit = yk__bin(g, YK_OP_EQ, v, largest);
     const yk__vid ties = yk__all_reduce(g, yk__sum(g, yk__cast(g, hit, YK_F32), axes));
     const yk__vid over = yk__bin(g, YK_OP_SUB, yk__bin(g, YK_OP_MAX, v, lowest), yk__bin(g, YK_OP_MAX, largest, lowest));
-    const yk__vid none = yk__all_reduce(g, yk__sum(g, yk__select(g, hit, over, zero), axes));
-    return yk__bin(g, YK_OP_ADD, largest, yk__bin(g, YK_OP_DIV, none, yk__bin(g, YK_OP_MAX, ties, yk__const(g, 1.0, YK_F32))));
+    const yk__vid zero_sum = yk__all_reduce(g, yk__sum(g, yk__select(g, hit, over, zero), axes));
+    return yk__bin(g, YK_OP_ADD, largest, yk__bin(g, YK_OP_DIV, zero_sum, yk__bin(g, YK_OP_MAX, ties, yk__const(g, 1.0, YK_F32))));
 }
 
 /* e^(v - largest) over its sum; the largest only limits the range, so it needs no gradient. */
@@ -92,8 +93,8 @@ static yk__vid negative_numbers(yk_job *job, yk__vid v, uint32_t axis)
 }
 
 /* The least row number among the rows with the largest entry. NaN counts as the largest, as in torch.argmax: it ranks as infinity, and
- * infinity as the largest finite number. A rank without rows computes "none" from the same sums and maxima, so that it takes part in
- * both exchanges and its graph equals the other ranks'. */
+ * infinity as the largest finite number. A rank without rows gives minus infinity (`none`). It depends on `largest`, so that
+ * yk__plan_prune keeps both exchanges. */
 yk__vid yk__row_argmax(yk_job *job, yk__vid v, uint32_t axis)
 {
     yk__graph *g = &job->step.trace;
@@ -127,8 +128,8 @@ static yk__vid rows_by_number(yk_job *job)
     return s->input[number].leaf;
 }
 
-/* This rank's rows at their places among all rows, zeros elsewhere; its gradient takes the rows out again. A rank without rows makes the
- * same operations with zeros, so that its graph equals the other ranks'. */
+/* This rank's rows at their places among all rows, zeros elsewhere; its gradient takes the rows out again. A rank without rows
+ * expands a sum of no rows, zeros, so that it takes part in the sum over ranks and in that of the gradient. */
 static yk__vid rows_in_place(yk_job *job, yk__vid v)
 {
     yk__graph *g = &job->step.trace;
@@ -142,8 +143,8 @@ static yk__vid rows_in_place(yk_job *job, yk__vid v)
 }
 
 /*
- * The sum over the ranks of their rows in place. The rule of all_reduce gives the right gradient: the sum of all ranks' terms, of which
- * each rank takes its rows (a reduce-scatter).
+ * The sum over the ranks of their rows in place. The rule of all_reduce gives the right gradient: an all_reduce of all ranks'
+ * terms, of which each rank takes its rows.
  */
 yk_t yk_gather_rows(yk_t x)
 {

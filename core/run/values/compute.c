@@ -81,7 +81,7 @@ static void mark_due(yk__params *p, bool due)
             p->bucket[p->param[i].bucket].cast_due = true;
 }
 
-/* Casts all parameters, or all trained ones, in one program. */
+/* Casts all parameters, or all trained ones, in one program, which waits for all buckets on their way. */
 static yk_status cast_all(yk__exec *exec, bool all, yk_error *err)
 {
     const cast_choice which = {.all = all, .bucket = YK_NONE};
