@@ -151,7 +151,7 @@ static void reduce_short_rows(cpu_map_run *run, const reduce_args *reduce, int64
         sum[i] = reduce->max ? -INFINITY : 0.0;
     for (int64_t u = lo; u < hi; u++) {
         bool flush = u + 1 == hi || (u - lo) % FLUSH == FLUSH - 1, first = (u - lo) % FLUSH == 0;
-        if (cpu_map_has_sums(reduce->map, true)) {
+        if (cpu_map_sums_rows(reduce->map)) {
             float *to[2] = {acc, acc + kit_round_bytes((size_t)(reduce->rows * reduce->len), 16)};
             for (int k = 0; k < 2 && first; k++)
                 memset(to[k], 0, n * 4);
@@ -381,7 +381,7 @@ static void choose_rows(reduce_args *reduce)
     reduce->rows = 1;
     if (!reduce->inner || reduce->n_kept != 1 || reduce->kept[0].stride != reduce->len)
         return;
-    reduce->planes = !reduce->max && cpu_map_has_sums(reduce->map, false) && reduce->len <= GROUP;
+    reduce->planes = !reduce->max && cpu_map_sums_planes(reduce->map, reduce->len) && reduce->len <= GROUP;
     if (reduce->planes)
         reduce->rows = GROUP / reduce->len < MOST_ROWS ? GROUP / reduce->len : MOST_ROWS;
     else if (reduce->len * 2 <= block)

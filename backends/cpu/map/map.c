@@ -305,9 +305,14 @@ static void run_chain(const cpu_map_run *run, int64_t pos, size_t n, float *cons
     chain_chunk(run, &a, 0, n);
 }
 
-bool cpu_map_has_sums(const cpu_map *map, bool rows)
+bool cpu_map_sums_rows(const cpu_map *map)
 {
-    return map->chain.found && map->chain.kind == CPU_CHAIN_SUMS && map->chain.rows == rows;
+    return map->chain.found && map->chain.kind == CPU_CHAIN_SUMS && map->chain.rows;
+}
+
+bool cpu_map_sums_planes(const cpu_map *map, int64_t len)
+{
+    return map->chain.found && map->chain.kind == CPU_CHAIN_SUMS && !map->chain.rows && map->plane_run == len;
 }
 
 void cpu_map_sums(cpu_map_run *run, int64_t pos, size_t n, float *sum[2])

@@ -149,10 +149,64 @@ START_TEST(chains_are_near_and_equal)
 }
 END_TEST
 
+/* g and g (x - m) summed over `axes`; m repeats along `along`. Whatever differs in the two leaves the chain's plane. */
+static void check_sums_over(const cpu_isa *isa, const int64_t *dim, unsigned along, unsigned axes)
+{
+    chain c = {.k = kit_new(), .dim = {dim[0], dim[1], dim[2], -1}, .kind = SUMS};
+    int64_t kept[4] = {-1, -1, -1, -1}, n = 1;
+    for (int i = 0; i < 3; i++) {
+        kept[i] = axes >> i & 1 ? 1 : dim[i];
+        n *= kept[i];
+    }
+    c.x = kit_value(c.k, YK_F32, c.dim);
+    c.r = kit_value(c.k, YK_F32, c.dim);
+    c.number[0] = kit_broadcast(c.k, YK_F32, c.dim, along);
+    c.sum[0] = kit_value(c.k, YK_F32, kept);
+    c.sum[1] = kit_value(c.k, YK_F32, kept);
+    kit_random(c.k, c.x, -2, 2);
+    kit_random(c.k, c.r, -2, 2);
+    kit_random(c.k, c.number[0], -1, 1);
+    const uint32_t p = chain_add(&c, YK_OP_MUL, KIT_IDS(c.r, chain_add(&c, YK_OP_SUB, KIT_IDS(c.x, c.number[0]))));
+    kit_node(c.k, YK_OP_SUM, KIT_IDS(c.r), KIT_IDS(c.sum[0]), (int64_t[]){axes}, 1);
+    kit_node(c.k, YK_OP_SUM, KIT_IDS(p), KIT_IDS(c.sum[1]), (int64_t[]){axes}, 1);
+    kit_wrap(c.k, YK_OP_MAP_SUM, 4, KIT_IDS(c.x, c.r, c.number[0]), KIT_IDS(c.sum[0], c.sum[1]));
+    ck_assert_int_eq(kit_run(c.k, isa, 2), YK_OK);
+    double *want = calloc((size_t)n, 3 * sizeof *want);
+    for (int64_t i = 0; i < dim[0] * dim[1] * dim[2]; i++) {
+        const int64_t at[3] = {i / dim[2] / dim[1], i / dim[2] % dim[1], i % dim[2]};
+        const double g = kit_at(c.k, c.r, i), t = g * (kit_at(c.k, c.x, i) - kit_at(c.k, c.number[0], i));
+        int64_t o = 0;
+        for (int k = 0; k < 3; k++)
+            o = o * kept[k] + (axes >> k & 1 ? 0 : at[k]);
+        want[3 * o] += g;
+        want[3 * o + 1] += t;
+        want[3 * o + 2] += fabs(g) + fabs(t);
+    }
+    for (int64_t o = 0; o < n; o++)
+        for (int k = 0; k < 2; k++)
+            ck_assert_msg(fabs(kit_get(c.k, c.sum[k], o) - want[3 * o + k]) <= 1e-6 * want[3 * o + 2] + 1e-6,
+                          "[%d,%d,%d], mean along %u, sum over %u: sum %d of %d is %g, expected %g", (int)dim[0], (int)dim[1], (int)dim[2],
+                          along, axes, k, (int)o, kit_get(c.k, c.sum[k], o), want[3 * o + k]);
+    free(want);
+    kit_free(c.k);
+}
+
+START_TEST(sums_are_over_any_axes)
+{
+    static const int64_t dim[][3] = {{8, 4, 256}, {6, 64, 128}, {3, 5, 33}};
+    for (int q = 0; kit_isa(q); q++)
+        for (size_t s = 0; s < sizeof dim / sizeof *dim; s++)
+            for (unsigned along = 0; along < 8; along++)
+                for (unsigned axes = 1; axes < 8; axes++)
+                    check_sums_over(kit_isa(q), dim[s], along, axes);
+}
+END_TEST
+
 int main(void)
 {
     TCase *t = tcase_create("all");
     kit_host();
     tcase_add_loop_test(t, chains_are_near_and_equal, 0, KINDS);
+    tcase_add_test(t, sums_are_over_any_axes);
     return suite_run("cpu_chain all", t);
 }
