@@ -42,8 +42,8 @@ size_t cpu_map_streams(const cpu_map_run *run, const char *from[CPU_MAP_STREAMS]
 void cpu_map_eval(cpu_map_run *run, int64_t pos, size_t n, const float *special);
 /*
  * True if the map's two results can be summed without being stored. cpu_map_sums then adds the sums over elements [pos, pos + n) to
- * sum[0], sum[1]. By rows each element adds to its own entry of two rows of n. By planes of len elements each plane adds to its own entry of
- * two rows, one entry per plane; n may exceed a block. The elements of such a plane, and no more, share the broadcast operand's number.
+ * sum[0], sum[1]. By rows each element adds to its own entry of two rows of n. By planes of len elements each plane adds to its own entry
+ * of two rows, one entry per plane; n may exceed a block. The elements of such a plane, and no more, share the broadcast operand's number.
  */
 bool cpu_map_sums_rows(const cpu_map *map);
 bool cpu_map_sums_planes(const cpu_map *map, int64_t len);
