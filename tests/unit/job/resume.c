@@ -251,6 +251,44 @@ static bool five_do(void (*act)(yk_job *, const char *), float *w, char text[256
     return yk_close(job) == 0;
 }
 
+/* Places of a schedule and rates that the program may set, and numbers that an optimizer takes. */
+START_TEST(a_step_of_a_schedule_beyond_the_updates)
+{
+    static const struct {
+        uint64_t seek, twice;
+        double dampening, lr;
+    } cases[] = {{50, 0, 0, 0}, {0, 1, 0, 0}, {UINT64_MAX, 0, 0, 0}, {0, 0, -0.5, 0}, {0, 0, 0, 1e60}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        double lr[2] = {0, 0};
+        make_files();
+        for (int loads = 0; loads < 2; loads++) {
+            run r = {.job = yk_open(&(yk_config){.devices = "cpu", .quiet = true, .seed = 11})};
+            r.weight = yk_param(r.job, "weight", 0, NULL, (yk_init){0});
+            r.opt = yk_sgd(r.job, &(yk_sgd_config){.lr = 0.1, .momentum = 0.5, .dampening = cases[i].dampening});
+            r.sched = yk_schedule(r.opt, &(yk_sched_config){.name = "linear", .warmup_steps = 3, .total_steps = 60});
+            if (loads) {
+                yk_load(r.job, checkpoint);
+            } else {
+                yk_backward(yk_mul(r.weight, r.weight));
+                yk_step(r.opt);
+                for (uint64_t k = 0; k <= cases[i].twice; k++)
+                    yk_sched_step(r.sched);
+                if (cases[i].seek)
+                    yk_sched_seek(r.sched, cases[i].seek);
+                if (cases[i].lr > 0)
+                    yk_set_lr(r.opt, cases[i].lr);
+                yk_save(r.job, checkpoint);
+            }
+            ck_assert_msg(yk_ok(r.job), "%zu: %s", i, yk_error_text(r.job));
+            lr[loads] = yk_lr(r.opt);
+            ck_assert_int_eq(yk_close(r.job), 0);
+        }
+        ck_assert_double_eq(lr[0], lr[1]);
+        remove_files();
+    }
+}
+END_TEST
+
 /* The sums are those that a checkpoint of these values had when files had a "sum" of 64 bits. */
 START_TEST(a_checkpoint_with_the_sums_of_earlier_versions)
 {
@@ -575,6 +613,7 @@ int main(void)
     tcase_add_test(t, a_checkpoint_that_is_written_again_meanwhile);
     tcase_add_test(t, resume_sgd);
     tcase_add_test(t, damage_is_found);
+    tcase_add_test(t, a_step_of_a_schedule_beyond_the_updates);
     tcase_add_test(t, a_checkpoint_with_the_sums_of_earlier_versions);
     tcase_add_test(t, foreign_checkpoints);
     tcase_add_test(t, a_checkpoint_of_other_trained_parameters);
