@@ -77,10 +77,13 @@ typedef struct yk__safetensors_out {
     const void *data; /* or NULL: fetch delivers it, in pieces of at most 1 MiB */
 } yk__safetensors_out;
 
-/* A file's bytes before the data of its tensors, which stand in the given order, without gap. */
 /* Writes "[64, 3, 7, 7]" to buf, cut at n bytes. */
 void yk__safetensors_shape_text(int rank, const int64_t *shape, char *buf, size_t n);
 
+/* The reason why no tensor can have this name; NULL if one can. */
+const char *yk__safetensors_name_wrong(const char *name);
+
+/* A file's bytes before the data of its tensors, which stand in the given order, without gap. */
 typedef struct yk__safetensors_header {
     char *text; /* the caller's to free */
     uint64_t bytes;

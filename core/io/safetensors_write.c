@@ -14,6 +14,7 @@
 #include "core/base/limit.h"
 #include "core/base/mem.h"
 #include "core/io/safetensors.h"
+#include "core/io/utf8.h"
 
 #define PIECE ((size_t)1 << 20)
 
@@ -195,12 +196,23 @@ static yk_status write_tensor(const struct sink *sink, const yk__safetensors_out
     return YK_OK;
 }
 
+const char *yk__safetensors_name_wrong(const char *name)
+{
+    if (yk__utf8_check(name, strlen(name)) != strlen(name))
+        return "its name is not UTF-8, as names in a file of weights are";
+    return strcmp(name, "__metadata__") ? NULL : "in a file of weights that name stands for something else";
+}
+
 static yk_status check_names(const char *path, const yk__safetensors_out *tensor, int64_t count, yk_error *err)
 {
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0; i < count; i++) {
+        const char *wrong = yk__safetensors_name_wrong(tensor[i].name);
+        if (wrong)
+            return yk__fail(err, YK_E_ARG, "%s: tensor '%.100s': %s: give it another name", path, tensor[i].name, wrong);
         for (int64_t j = 0; j < i; j++)
             if (!strcmp(tensor[i].name, tensor[j].name))
                 return yk__fail(err, YK_E_ARG, "%s: two tensors are named '%.100s'", path, tensor[i].name);
+    }
     return YK_OK;
 }
 

@@ -15,7 +15,7 @@
 #include "core/job/first_values.h"
 #include "core/job/input.h"
 #include "core/job/opt.h"
-#include "core/io/utf8.h"
+#include "core/io/safetensors.h"
 
 yk_t yk__param_handle(const yk_job *job, size_t i)
 {
@@ -35,11 +35,8 @@ static const char *name_wrong(const yk_job *job, const char *name)
 {
     if (!name || !*name)
         return "it needs a name";
-    if (yk__utf8_check(name, strlen(name)) != strlen(name))
-        return "its name is not UTF-8, as names in a file of weights are";
-    if (!strcmp(name, "__metadata__"))
-        return "in a file of weights that name stands for something else";
-    return yk__param_named(job, name) ? "there is one of that name already" : NULL;
+    const char *wrong = yk__safetensors_name_wrong(name);
+    return wrong ? wrong : yk__param_named(job, name) ? "there is one of that name already" : NULL;
 }
 
 /* Appends an entry and reserves it in the engine; NULL after a failure. */

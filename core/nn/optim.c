@@ -17,12 +17,14 @@ yk_status yk__optim_check(const yk__optim *optim, double lr, double weight_decay
     if (optim->kind == YK_OPT_ADAM) {
         if (!(optim->beta1 >= 0.0 && optim->beta1 < 1.0) || !(optim->beta2 >= 0.0 && optim->beta2 < 1.0))
             return yk__fail(err, YK_E_ARG, "betas %g, %g: expected 0 <= beta < 1", optim->beta1, optim->beta2);
-        if (!(optim->eps >= 0.0))
-            return yk__fail(err, YK_E_ARG, "eps %g: expected 0 or more", optim->eps);
+        if (!(optim->eps >= 0.0) || isinf(optim->eps))
+            return yk__fail(err, YK_E_ARG, "eps %g: expected a finite number, 0 or more", optim->eps);
         return YK_OK;
     }
-    if (!(optim->beta1 >= 0.0))
-        return yk__fail(err, YK_E_ARG, "momentum %g: expected 0 or more", optim->beta1);
+    if (!(optim->beta1 >= 0.0) || isinf(optim->beta1))
+        return yk__fail(err, YK_E_ARG, "momentum %g: expected a finite number, 0 or more", optim->beta1);
+    if (!isfinite(optim->beta2))
+        return yk__fail(err, YK_E_ARG, "dampening %g: expected a finite number", optim->beta2);
     if ((optim->flags & YK_OPT_NESTEROV) && (optim->beta1 == 0.0 || optim->beta2 != 0.0))
         return yk__fail(err, YK_E_ARG, "nesterov needs a momentum and no dampening (momentum %g, dampening %g)",
                         optim->beta1, optim->beta2);

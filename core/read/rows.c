@@ -281,6 +281,9 @@ static yk_status json_row(struct rows_reader *reader, const yk__jsonl *jsonl, yk
     if (!json_is_string(t))
         return yk__fail(err, YK_E_FORMAT, "%s: line %" PRId64 ": key '%s': expected a string, found %s", reader->path,
                         yk__jsonl_line(jsonl), tkey, yk__json_type(t));
+    if (label && strlen(label) != json_string_length(v))
+        return yk__fail(err, YK_E_FORMAT, "%s: line %" PRId64 ": key '%s': expected a string without U+0000", reader->path,
+                        yk__jsonl_line(jsonl), lkey);
     if (json_is_integer(v)) {
         snprintf(number.text, sizeof number.text, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
         label = number.text;
@@ -411,23 +414,38 @@ static void say_guess(const struct rows_reader *reader)
                 "(categories=FILE gives the order)", reader->path, reader->rows->names[0]);
 }
 
+/* Element i of the list, a name that no element before it has. */
+static yk_status name_listed(struct rows_reader *reader, const char *path, const json_t *list, int i, yk__strmap *before, yk_error *err)
+{
+    const char *name = json_string_value(json_array_get(list, (size_t)i));
+    const size_t length = name ? strlen(name) : 0;
+    if (!name)
+        return yk__fail(err, YK_E_FORMAT, "%s: element %d: expected a string", path, i);
+    if (yk__strmap_get(before, name, length) >= 0)
+        return yk__fail(err, YK_E_FORMAT, "%s: elements %d and %d are both '%.60s': expected a name for each class", path,
+                        (int)yk__strmap_get(before, name, length), i, name);
+    if (yk__strmap_put(before, name, length, i) || !(reader->rows->names[i] = yk__strdup(name)))
+        return yk__fail_mem(err, length, "a label name");
+    return YK_OK;
+}
+
 static yk_status names_listed(struct rows_reader *reader, const char *path, yk_error *err)
 {
     json_t *list;
+    yk__strmap *before;
     yk_status s = yk__json_load(path, 0, &list, err);
     if (s)
         return s;
-    if (!json_is_array(list) || json_array_size(list) < 2 || json_array_size(list) > INT32_MAX)
+    before = yk__strmap_new();
+    if (!before)
+        s = yk__fail_mem(err, 1, "label names");
+    else if (!json_is_array(list) || json_array_size(list) < 2 || json_array_size(list) > INT32_MAX)
         s = yk__fail(err, YK_E_FORMAT, "%s: expected an array of at least two label names", path);
     else
         s = set_names(reader->rows, (int)json_array_size(list), err);
-    for (int i = 0; !s && i < reader->rows->classes; i++) {
-        const char *name = json_string_value(json_array_get(list, (size_t)i));
-        if (!name)
-            s = yk__fail(err, YK_E_FORMAT, "%s: element %d: expected a string", path, i);
-        else if (!(reader->rows->names[i] = yk__strdup(name)))
-            s = yk__fail_mem(err, strlen(name), "a label name");
-    }
+    for (int i = 0; !s && i < reader->rows->classes; i++)
+        s = name_listed(reader, path, list, i, before, err);
+    yk__strmap_free(before);
     json_decref(list);
     return s;
 }

@@ -129,7 +129,8 @@ rates() { # rates ARGUMENTS..: the learning rates of four steps
 }
 warmups() { # auto is the command's own number or 0, which DeepSpeed makes 2; a typed number takes the file's place
     for t in WarmupLR WarmupDecayLR WarmupCosineLR; do
-        printf '{"scheduler": {"type": "%s", "params": {"warmup_num_steps": "auto", "total_num_steps": "auto"}}}' $t >"$out/w.json"
+        printf '{"scheduler": {"type": "%s", "params": {"warmup_num_steps": "auto", "total_num_steps": "auto", "warmup_max_lr": "auto"}}}' \
+            $t >"$out/w.json"
         for k in 0 3; do
             want=$(rates --lr-scheduler-type $t --lr-scheduler-kwargs warmup_num_steps=$k) && [ -n "$want" ] || { echo "$want"; return 1; }
             got=$(rates --deepspeed "$out/w.json" --warmup-steps $k) && [ "$got" = "$want" ] ||
@@ -141,6 +142,30 @@ warmups() { # auto is the command's own number or 0, which DeepSpeed makes 2; a 
     done
 }
 ok "the warm-up of DeepSpeed's schedules" warmups
+
+made() { # made FILE WANT...: the options that a file becomes
+    file=$1
+    shift
+    shown "$file"
+    [ "$code" = 0 ] || { cat "$out/err"; return 1; }
+    for want; do
+        grep -q -x -e "$want" "$out/shown" || { echo "$file: no $want"; cat "$out/shown"; return 1; }
+    done
+}
+absent() { # a key that is not there has DeepSpeed's number; where that differs by version, a line says which one holds
+    printf '{"optimizer": {"type": "SGD"}, "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 5}}}' >"$out/absent.json"
+    made "$out/absent.json" 'yoke train: --learning-rate 0.001' 'yoke train: --lr-scheduler-kwargs warmup_max_lr=0.001' || return 1
+    printf '{"optimizer": {"type": "SGD", "params": {"lr": "auto"}}, "scheduler": {"type": "WarmupDecayLR", "params": %s}}' \
+        '{"warmup_max_lr": "auto"}' >"$out/auto.json"
+    made "$out/auto.json" 'yoke train: --optim sgd' && ! grep -q -e --learning-rate -e 0.001 "$out/shown" || { cat "$out/shown"; return 1; }
+    "$yoke" train --dry-run --deepspeed "$out/absent.json" --learning-rate 2e-3 >"$out/shown" 2>"$out/err" &&
+        ! grep -q warmup_max_lr "$out/shown" || { cat "$out/shown"; return 1; }
+    line='has no gradient_clipping: gradients are clipped at norm 1'
+    rates --deepspeed "$out/auto.json" >"$out/said" && grep -q "auto.json $line" "$out/err" || { cat "$out/said" "$out/err"; return 1; }
+    rates --deepspeed "$out/auto.json" --max-grad-norm 1 >"$out/said" && ! grep "$line" "$out/err" &&
+        rates --deepspeed '{"gradient_clipping": "auto"}' >"$out/said" && ! grep "$line" "$out/err" || { cat "$out/said"; return 1; }
+}
+ok "absent keys of a DeepSpeed file have its defaults" absent
 
 stage3() { # each name of it trains, and processors say that they share one copy
     for form in "--deepspeed={\"zero_optimization\":{\"stage\":3},\"train_micro_batch_size_per_gpu\":16}" "--fsdp=full_shard auto_wrap" \
@@ -266,15 +291,6 @@ alike() { # a typed option takes the place of each that says the same; help show
 }
 [ -z "$yaml" ] || ok "what is typed takes the place of what a file says" alike
 
-made() { # made FILE WANT...: the options that a file becomes
-    file=$1
-    shift
-    shown "$file"
-    [ "$code" = 0 ] || { cat "$out/err"; return 1; }
-    for want; do
-        grep -q -x -e "$want" "$out/shown" || { echo "$file: no $want"; cat "$out/shown"; return 1; }
-    done
-}
 words() { # any spelling that is taken has the meaning of the word, and whole numbers reach the option as digits
     cat >"$out/words.json" <<'J'
 {"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "NVME", "nvme_path": "/d"}, "offload_param": {"device": "None"}},
@@ -437,12 +453,13 @@ T
 }
 ok "files as users write them end in one clear line" lines
 
-batches() { # train_batch_size = micro batch x accumulation x ranks, each given, "auto" or contradictory, for ranks of --devices
-    while IFS='|' read -r all micro steps devices want; do
+batches() { # train_batch_size = micro batch x accumulation x ranks, each given, typed, "auto" or contradictory, for ranks of --devices
+    while IFS='|' read -r all micro steps devices want typed; do
         printf '{"train_batch_size": %s, "train_micro_batch_size_per_gpu": %s, "gradient_accumulation_steps": %s}' \
             "$all" "$micro" "$steps" >"$out/batch.json"
+        # shellcheck disable=SC2086
         "$yoke" train --dry-run --model mlp --data "idx:$out/images" --output-dir "$out/never" --deepspeed "$out/batch.json" \
-            --devices "$devices" >"$out/stdout" 2>"$out/err"
+            --devices "$devices" $typed >"$out/stdout" 2>"$out/err"
         code=$?
         case $want in
         *:*) got=$(cat "$out/err") ;;
@@ -467,10 +484,40 @@ batches() { # train_batch_size = micro batch x accumulation x ranks, each given,
 16|4|2|cpu:0! cpu:0!|global-batch 8 gradient-accumulation-steps 2
 16|4|4|cpu:0! cpu:0!|16 is not train_micro_batch_size_per_gpu 4 x gradient_accumulation_steps 4 x 2 ranks: expected 32
 16|4|2|cpu:0!|16 is not train_micro_batch_size_per_gpu 4 x gradient_accumulation_steps 2 x 1 rank: expected 8
+16|"auto"|4|cpu:0!|global-batch 8 gradient-accumulation-steps 4|--gradient-accumulation-steps 2
+16|"auto"|4|cpu:0!|train_batch_size: 16 is no multiple of --gradient-accumulation-steps 3|--gradient-accumulation-steps 3
+16|4|4|cpu:0!|_per_gpu 4 x --gradient-accumulation-steps 2 x 1 rank: expected 8|--gradient-accumulation-steps 2
+16|4|"auto"|cpu:0!|global-batch 8 gradient-accumulation-steps 2|--per-device-train-batch-size 8
 16|4|2|cpu:0! cpu:0! cpu:0!|16 is not train_micro_batch_size_per_gpu 4 x gradient_accumulation_steps 2 x 3 ranks: expected 24
 T
 }
 ok "the batch of a DeepSpeed file, for the ranks of --devices" batches
+
+twins() { # keys of one meaning: each is read, and two that differ are refused; so is a second file
+    printf '{"zero_optimization": {"stage": 3, "param_persistence_threshold": 7}}' >"$out/twin.json"
+    made "$out/twin.json" 'yoke train: --keep-whole 7' || return 1
+    printf '{"zero_optimization": {"stage": 3, "param_persistence_threshold": 7, "stage3_param_persistence_threshold": 8}}' \
+        >"$out/twin.json"
+    refused 'param_persistence_threshold: 7, and .*stage3_param_persistence_threshold (line 1) is 8: expected one' config --dry-run \
+        --config-file "$out/twin.json" || return 1
+    board='"tensorboard": {"enabled": true, "output_path": "a"}'
+    printf '{%s, "csv_monitor": {"enabled": true, "output_path": "a", "job_name": "n"}}' "$board" >"$out/twin.json"
+    made "$out/twin.json" 'yoke train: --report-to tensorboard,csv' 'yoke train: --logging-dir a' 'yoke train: --run-name n' || return 1
+    printf '{%s, "csv_monitor": {"enabled": true, "output_path": "b"}}' "$board" >"$out/twin.json"
+    refused 'csv_monitor.output_path: b, and tensorboard.output_path (line 1) is a: expected one' config --dry-run \
+        --config-file "$out/twin.json" || return 1
+    refused 'ds.json is given already, and one of them counts' train --config-file "$out/ds.json" --config-file "$out/twin.json" &&
+        refused 'ds.json is given already' train --deepspeed "$out/ds.json" --deepspeed-config "$out/twin.json" || return 1
+    [ -n "$yaml" ] || return 0
+    printf 'distributed_type: FSDP\nfsdp_config:\n  fsdp_backward_prefetch_policy: NO_PREFETCH\n' >"$out/twin.yaml"
+    made "$out/twin.yaml" 'yoke train: --prefetch-units 0' || return 1
+    printf '  fsdp_backward_prefetch: BACKWARD_PRE\n' >>"$out/twin.yaml"
+    refused 'fsdp_backward_prefetch_policy: no_prefetch, and fsdp_backward_prefetch (line 4)' config --dry-run \
+        --config-file "$out/twin.yaml" || return 1
+    printf 'distributed_type: MEGATRON_LM\nmegatron_lm_config:\n  megatron_lm_recompute_granularity: full\n' >"$out/twin.yaml"
+    made "$out/twin.yaml" 'yoke train: --gradient-checkpointing'
+}
+ok "each of two keys of one meaning is read" twins
 
 devices() { # devices in the words of other programs, beside a file that counts them, and in a file
     printf '{"train_batch_size": 16, "train_micro_batch_size_per_gpu": 4}' >"$out/count.json"

@@ -89,10 +89,19 @@ static int source_of(const yk__cli_command *c, const char *name, size_t n)
     return -1;
 }
 
-/* A typed option of this number; --devices in our words. value: NULL for a switch. */
+/* A typed option of this number; numbers that a file's combine with, and --devices in our words. value: NULL for a switch. */
 static void applier_note(applier *a, int k, const char *name, size_t n, const char *value)
 {
+    const char *own = a->command->options[k].name;
     a->typed[k] = true;
+    if (value && yk__cli_is_named(own, "gradient-accumulation-steps", 27))
+        a->read.typed_steps = strtod(value, NULL);
+    else if (value && yk__cli_is_named(own, "per-device-train-batch-size", 27))
+        a->read.typed_micro = strtod(value, NULL);
+    else if (value && yk__cli_is_named(own, "global-batch", 12))
+        a->read.typed_global = strtod(value, NULL);
+    else if (yk__cli_is_named(own, "learning-rate", 13))
+        a->read.typed_rate = true;
     if (strcmp(a->command->options[k].name, "devices"))
         return;
     yk__spell_option(a->command, name, n, &value, a->devices, sizeof a->devices);
@@ -114,7 +123,11 @@ static void applier_take(applier *a, int argc, char **argv, int *i)
         applier_note(a, k, name, n, eq ? eq + 1 : next);
     a->dry = a->dry || (n == 7 && !strncmp(name, "dry-run", 7)) || (n == 7 && !strncmp(name, "dry_run", 7));
     if (source >= 0 && (eq || next)) {
-        a->given[source] = eq ? eq + 1 : next;
+        const char *before = a->given[source], *value = eq ? eq + 1 : next;
+        if (before && strcmp(before, value))
+            settings_say(&a->read, NULL, 0, NULL, "--%.*s %.200s: %.200s is given already, and one of them counts: expected one", (int)n,
+                         name, value, before);
+        a->given[source] = value;
         *i += next != NULL;
         return;
     }
@@ -297,11 +310,14 @@ static void pipe_check(applier *a)
         settings_say(&a->read, a->given[0], 0, NULL, "is a pipe, which each rank would have to read: expected a file");
 }
 
-/* One line for the keys that are not needed. */
+/* One line for the keys that are not needed, and one for the key that is. */
 static void say_idle(const applier *a)
 {
     char text[900] = "";
     size_t n = 0;
+    if (a->read.unclipped && a->speaks && command_has(a->command, "max-grad-norm") && !is_typed(a, "max-grad-norm"))
+        yk__cli_usage(a->command, "%s has no gradient_clipping: gradients are clipped at norm 1, as DeepSpeed does by now; DeepSpeed 0.18 "
+                      "did not clip (gradient_clipping or --max-grad-norm says which)", a->read.unclipped);
     for (size_t i = 0; i < a->read.items && n < sizeof text - 100; i++)
         if (a->read.item[i].fate == SETTINGS_IDLE)
             n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", n ? ", " : "", a->read.item[i].path);

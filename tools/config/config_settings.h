@@ -109,6 +109,10 @@ typedef struct settings {
     double ranks; /* of the job, if the caller knows; else 0 */
     double (*ranks_count)(const struct settings *s); /* counts them where a key needs it, 0 if it cannot; NULL: nobody can */
     const char *devices; /* for ranks_count: --devices as typed; NULL: not */
+    double typed_steps, typed_micro, typed_global; /* --gradient-accumulation-steps, --per-device-train-batch-size and --global-batch as
+                                                    * typed; 0: not */
+    bool typed_rate; /* --learning-rate */
+    const char *unclipped; /* DeepSpeed's file without gradient_clipping; NULL: none */
     yk_error err; /* only for memory; errors in a file are messages */
 } settings;
 

@@ -98,8 +98,9 @@ static const settings_key megatron_keys[] = {
     {"use_custom_fsdp", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL, "--shard params"},
     {"use_precision_aware_optimizer", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "states of the optimizer are f32"},
     {"optimizer_cpu_offload", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, NULL, "--offload state=host"},
-    {"recompute_activations|recompute_granularity|recompute_method|recompute_num_layers", SETTINGS_ANY, SETTINGS_MAPPED, NULL, NULL, NULL,
-     "--gradient-checkpointing"},
+    {"recompute_activations", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL, "--gradient-checkpointing"},
+    {"recompute_granularity", SETTINGS_WORD, SETTINGS_MAPPED, "full|selective", NULL, NULL, "--gradient-checkpointing"},
+    {"recompute_method|recompute_num_layers", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, "--gradient-checkpointing chooses blocks"},
     {"calculate_per_token_loss", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL, "--average items"},
     {"gradient_clipping", SETTINGS_REAL, SETTINGS_HONOURED, "0 1e30", NULL, "train:max-grad-norm", "--max-grad-norm"},
 };
@@ -239,6 +240,9 @@ static void finish_megatron(settings *s, const char *file, const yk__tree *map)
         if (node && yk__cli_truth(node->text) == 1)
             settings_put(s, SETTINGS_TRAIN, keys_of[i].option, keys_of[i].value, file, settings_of(node));
     }
+    const yk__tree *granularity = settings_key_get(part, "megatron_lm_", "recompute_granularity");
+    if (granularity)
+        settings_put(s, SETTINGS_TRAIN, "gradient-checkpointing", NULL, file, settings_of(granularity));
 }
 
 /* The maps of plugins: one counts, by distributed_type. */

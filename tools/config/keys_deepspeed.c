@@ -235,40 +235,43 @@ static void finish_precision(settings *s, const char *file, const yk__tree *map)
 }
 
 /* The numbers of a batch that are given, as "train_micro_batch_size_per_gpu 4 x gradient_accumulation_steps 2 x 2 ranks". */
-static void batch_text(double micro, double steps, double ranks, char *text, size_t size)
+static void batch_text(double micro, double steps, bool typed, double ranks, char *text, size_t size)
 {
     size_t n = 0;
     *text = 0;
     if (micro)
         n = (size_t)snprintf(text, size, "train_micro_batch_size_per_gpu %.15g", micro);
     if (steps)
-        n += (size_t)snprintf(text + n, size - n, "%sgradient_accumulation_steps %.15g", n ? " x " : "", steps);
+        n += (size_t)snprintf(text + n, size - n, "%s%s %.15g", n ? " x " : "",
+                              typed ? "--gradient-accumulation-steps" : "gradient_accumulation_steps", steps);
     if (micro && ranks > 0)
         snprintf(text + n, size - n, " x %.15g rank%s", ranks, ranks > 1 ? "s" : "");
 }
 
 /* train_batch_size = micro batch x accumulation x ranks; 0: not given, or "auto". Without a micro batch the rows of a step are over all
- * ranks, whose parts may be unequal here. */
+ * ranks, whose parts may be unequal here. What is typed counts in place of the file's number, so that the rows of a step stay. */
 static void finish_batch(settings *s, const char *file, const yk__tree *map, double ranks)
 {
-    const double all = settings_number(map, "train_batch_size", 0), micro = settings_number(map, "train_micro_batch_size_per_gpu", 0);
-    const double steps = settings_number(map, "gradient_accumulation_steps", 0);
+    const double all = settings_number(map, "train_batch_size", 0), given = settings_number(map, "train_micro_batch_size_per_gpu", 0);
+    const double steps = s->typed_steps > 0 ? s->typed_steps : settings_number(map, "gradient_accumulation_steps", 0);
+    const double micro = given && !steps && s->typed_micro > 0 ? s->typed_micro : given;
     const settings_place at = settings_at(map, "train_batch_size");
     char text[200];
-    if (micro && !all)
-        put_number(s, "per-device-train-batch-size", micro, file, settings_at(map, "train_micro_batch_size_per_gpu"));
+    if (given && !all)
+        put_number(s, "per-device-train-batch-size", given, file, settings_at(map, "train_micro_batch_size_per_gpu"));
     if (!all)
         return;
     if (micro && !(ranks > 0) && s->ranks_count)
         ranks = s->ranks = s->ranks_count(s);
     const double unit = (micro ? micro : 1) * (steps ? steps : 1) * (micro && ranks > 0 ? ranks : 1);
-    const bool whole = micro && steps && ranks > 0;
-    batch_text(micro, steps, ranks, text, sizeof text);
-    if (whole ? all != unit : fmod(all, unit) != 0)
+    const bool whole = micro && steps && ranks > 0, rows_typed = s->typed_global > 0 || (steps && s->typed_micro > 0);
+    batch_text(micro, steps, s->typed_steps > 0, ranks, text, sizeof text);
+    if (!rows_typed && (whole ? all != unit : fmod(all, unit) != 0))
         settings_say(s, file, at.line, "train_batch_size", "%.15g is %s %s: expected %s%.15g", all, whole ? "not" : "no multiple of", text,
                      whole ? "" : "a multiple of ", unit);
     else if (micro && !steps && ranks > 0) {
-        put_number(s, "gradient-accumulation-steps", all / unit, file, at);
+        if (!rows_typed)
+            put_number(s, "gradient-accumulation-steps", all / unit, file, at);
         put_number(s, "global-batch", micro * ranks, file, at);
     } else if (micro && !steps)
         settings_put(s, SETTINGS_TRAIN, SETTINGS_ROWS, NULL, file, at);
@@ -289,6 +292,22 @@ static void finish_optimizer(settings *s, const char *file, const yk__tree *map)
         settings_put(s, SETTINGS_TRAIN, "adam-beta1", betas->child->text, file, settings_of(betas));
         settings_put(s, SETTINGS_TRAIN, "adam-beta2", betas->child->next->text, file, settings_of(betas));
     }
+}
+
+/* "auto" counts as given: it leaves the value to the command. */
+static bool is_given(const yk__tree *map, const char *part, const char *name)
+{
+    const yk__tree *of = yk__tree_get(map, part);
+    return yk__tree_get(of ? yk__tree_get(of, "params") : NULL, name) != NULL;
+}
+
+/* Numbers of absent keys that DeepSpeed and this command have otherwise. Of gradient_clipping DeepSpeed itself has had two. */
+static void finish_absent(settings *s, const char *file, const yk__tree *map)
+{
+    if (settings_text(map, "optimizer.type") && !is_given(map, "optimizer", "lr"))
+        settings_put(s, SETTINGS_TRAIN, "learning-rate", "0.001", file, settings_at(map, "optimizer.type"));
+    if (!yk__tree_get(map, "gradient_clipping") && !settings_find(s, SETTINGS_TRAIN, "max-grad-norm"))
+        s->unclipped = file;
 }
 
 /* The steps of a warm-up are --warmup-steps, so that a typed one takes their place. "auto" is Trainer's: the command's own number, or 0.
@@ -317,8 +336,13 @@ static void finish_schedule(settings *s, const char *file, const yk__tree *map)
             n += (size_t)snprintf(text + n, sizeof text - n, "%s%s=%s", n ? "," : "", c->key, c->text);
             settings_part_of(s, "lr-scheduler-kwargs", from < sizeof text ? text + from : "", file, settings_of(c));
         }
+    const char *type = settings_text(map, "scheduler.type");
+    if (type && yk__word_find("warmuplr|warmupdecaylr", type, strlen(type)) >= 0 && !is_given(map, "scheduler", "warmup_max_lr") &&
+        !s->typed_rate && n < sizeof text) /* DeepSpeed's own, whatever the optimizer's rate is */
+        n += (size_t)snprintf(text + n, sizeof text - n, "%swarmup_max_lr=0.001", n ? "," : "");
     if (n && n < sizeof text)
-        settings_put(s, SETTINGS_TRAIN, "lr-scheduler-kwargs", text, file, settings_of(params));
+        settings_put(s, SETTINGS_TRAIN, "lr-scheduler-kwargs", text, file,
+                     params && params->child ? settings_of(params) : settings_at(map, "scheduler.type"));
 }
 
 /* "host", "nvme:DIR", or NULL, of a place's device. */
@@ -389,6 +413,16 @@ static void finish_offload(settings *s, const char *file, const yk__tree *map, i
         settings_put(s, SETTINGS_TRAIN, "offload", text, file, settings_at(map, "zero_optimization"));
 }
 
+/* The one of two keys of one meaning that has a value; two values that differ are an error. */
+static const char *twin_of(settings *s, const char *file, const yk__tree *map, const char *first, const char *second)
+{
+    const char *one = settings_text(map, first), *two = settings_text(map, second);
+    if (one && two && strcmp(one, two) != 0)
+        settings_say(s, file, settings_line(map, second), second, "%s, and %s (line %u) is %s: expected one value", two, first,
+                     settings_line(map, first), one);
+    return one || !two ? first : second;
+}
+
 static void finish_zero(settings *s, const char *file, const yk__tree *map)
 {
     static const char *const stages[] = {"state", "state", "gradients", "params"};
@@ -396,7 +430,8 @@ static void finish_zero(settings *s, const char *file, const yk__tree *map)
                                              "zero_optimization.param_persistence_threshold", "zero_optimization.zero_hpz_partition_size"};
     const double given = settings_number(map, "zero_optimization.stage", -1), bucket =
         settings_number(map, "zero_optimization.reduce_bucket_size", 0);
-    const double whole = settings_number(map, "zero_optimization.stage3_param_persistence_threshold", -1);
+    const char *of_whole = twin_of(s, file, map, of_stage_3[0], of_stage_3[1]);
+    const double whole = settings_number(map, of_whole, -1);
     const int stage = given >= 0 && given <= 3 ? (int)given : 0;
     char text[40];
     if (given >= 0)
@@ -404,7 +439,7 @@ static void finish_zero(settings *s, const char *file, const yk__tree *map)
     for (size_t i = 0; i < 3 && stage < 3; i++)
         settings_unneed(s, file, of_stage_3[i], "DeepSpeed reads it in stage 3 alone");
     if (stage == 3 && whole >= 0)
-        put_number(s, "keep-whole", whole, file, settings_at(map, "zero_optimization.stage3_param_persistence_threshold"));
+        put_number(s, "keep-whole", whole, file, settings_at(map, of_whole));
     if (stage == 3 && settings_number(map, "zero_optimization.zero_hpz_partition_size", 1) > 1)
         settings_put(s, SETTINGS_TRAIN, "shard-within", "host", file, settings_at(map, "zero_optimization.zero_hpz_partition_size"));
     if (settings_on(map, "zero_optimization.zero_quantized_gradients", false))
@@ -415,18 +450,27 @@ static void finish_zero(settings *s, const char *file, const yk__tree *map)
     finish_offload(s, file, map, stage);
 }
 
-static void finish_monitor(settings *s, const char *file, const yk__tree *map, const char *monitor, const char *report)
+/* Monitors write to one folder, under one name. */
+static void finish_monitors(settings *s, const char *file, const yk__tree *map)
 {
-    char enabled[64], folder[64], name[64];
-    snprintf(enabled, sizeof enabled, "%s.enabled", monitor);
-    snprintf(folder, sizeof folder, "%s.output_path", monitor);
-    snprintf(name, sizeof name, "%s.job_name", monitor);
-    if (!settings_on(map, enabled, false)) {
-        settings_unneed(s, file, folder, "the monitor is off");
-        settings_unneed(s, file, name, "the monitor is off");
-        return;
+    static const char *const folders[] = {"tensorboard.output_path", "csv_monitor.output_path"};
+    static const char *const names[] = {"tensorboard.job_name", "csv_monitor.job_name"};
+    static const char *const enabled[] = {"tensorboard.enabled", "csv_monitor.enabled"};
+    bool on[2];
+    for (int i = 0; i < 2; i++) {
+        on[i] = settings_on(map, enabled[i], false);
+        if (on[i])
+            continue;
+        settings_unneed(s, file, folders[i], "the monitor is off");
+        settings_unneed(s, file, names[i], "the monitor is off");
     }
-    settings_put(s, SETTINGS_TRAIN, "report-to", report, file, settings_at(map, enabled));
+    if (!on[0] && !on[1])
+        return;
+    const int k = !on[0];
+    const char *folder = on[0] && on[1] ? twin_of(s, file, map, folders[0], folders[1]) : folders[k];
+    const char *name = on[0] && on[1] ? twin_of(s, file, map, names[0], names[1]) : names[k];
+    settings_put(s, SETTINGS_TRAIN, "report-to", on[0] && on[1] ? "tensorboard,csv" : k ? "csv" : "tensorboard", file,
+                 settings_at(map, enabled[k]));
     if (settings_text(map, folder))
         settings_put(s, SETTINGS_TRAIN, "logging-dir", settings_text(map, folder), file, settings_at(map, folder));
     if (settings_text(map, name))
@@ -438,12 +482,10 @@ void settings_finish_deepspeed(settings *s, const char *file, const yk__tree *ma
     finish_precision(s, file, map);
     finish_batch(s, file, map, ranks);
     finish_optimizer(s, file, map);
+    finish_absent(s, file, map);
     finish_schedule(s, file, map);
     finish_zero(s, file, map);
-    const bool both = settings_on(map, "tensorboard.enabled", false) && settings_on(map, "csv_monitor.enabled", false);
-    finish_monitor(s, file, map, "tensorboard", both ? "tensorboard,csv" : "tensorboard");
-    if (!both)
-        finish_monitor(s, file, map, "csv_monitor", "csv");
+    finish_monitors(s, file, map);
     if (settings_text(map, "dataloader_drop_last"))
         settings_put(s, SETTINGS_TRAIN, settings_on(map, "dataloader_drop_last", true) ? "dataloader-drop-last" : "no-dataloader-drop-last",
                      NULL, file, settings_at(map, "dataloader_drop_last"));

@@ -129,7 +129,9 @@ static void put_strategy(settings *s, const char *file, const yk__tree *map, con
 
 void settings_finish_fsdp(settings *s, const char *file, const yk__tree *map, const char *prefix)
 {
-    const yk__tree *ahead = settings_key_get(map, prefix, "backward_prefetch"), *form = settings_key_get(map, prefix, "state_dict_type");
+    const yk__tree *ahead = settings_key_get(map, prefix, "backward_prefetch"), *policy = settings_key_get(map, prefix,
+                                                                                                              "backward_prefetch_policy");
+    const yk__tree *form = settings_key_get(map, prefix, "state_dict_type");
     const bool first = part_take(s, file, map, prefix, "offload_params", FSDP_HOST), second = part_take(s, file, map, prefix, "cpu_offload",
                                                                                                         FSDP_HOST);
     const bool third = part_take(s, file, map, prefix, "activation_checkpointing_offload", FSDP_ACTIVATIONS);
@@ -137,6 +139,10 @@ void settings_finish_fsdp(settings *s, const char *file, const yk__tree *map, co
                                                         third;
     if (!settings_find(s, SETTINGS_TRAIN, "shard") || settings_key_get(map, prefix, "sharding_strategy")) /* --fsdp WORDS names one */
         put_strategy(s, file, map, prefix);
+    if (ahead && policy && strcmp(ahead->text, policy->text) != 0)
+        settings_say(s, file, policy->line, policy->key, "%s, and %s (line %u) is %s: expected one value", policy->text, ahead->key,
+                     ahead->line, ahead->text);
+    ahead = ahead ? ahead : policy;
     if (ahead && strcmp(ahead->text, "backward_pre"))
         settings_put(s, SETTINGS_TRAIN, "prefetch-units", "0", file, settings_of(ahead));
     if (form && !strcmp(form->text, "local_state_dict"))

@@ -16,6 +16,11 @@ void yk_register_for_checkpointing(yk_job *job, const char *name, void *data, si
 {
     if (!yk_ok(job) || !yk__job_given(job, "yk_register_for_checkpointing", "name", name))
         return;
+    const char *wrong = yk__safetensors_name_wrong(name);
+    if (wrong) {
+        yk__job_failf(job, YK_E_ARG, "yk_register_for_checkpointing: \"%s\": %s: give the state another name", name, wrong);
+        return;
+    }
     for (size_t i = 0; i < job->attached.n_block; i++)
         if (!strcmp(job->attached.block[i].name, name)) {
             yk__job_failf(job, YK_E_ARG, "yk_register_for_checkpointing: \"%s\" is registered already: give each state a name of its own",

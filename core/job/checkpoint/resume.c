@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares a checkpoint's settings with the job's: optimizer, schedule, momentum, precision, shares. The job's settings hold from there on;
- * one log line names the differences.
+ * Compares a checkpoint's settings with the job's: optimizer, schedule, momentum, precision, loss scaling, shares. The job's settings hold
+ * from there on; one log line names the differences.
  *
  * save.c calls it while it loads a checkpoint (yk_load), in the step thread.
  */
@@ -105,6 +105,30 @@ static void note_shares(differences *d, const yk_job *job, const json_t *shares)
         note_text(d, "shares %.80s, not %.80s", now, was);
 }
 
+const char *yk__resume_scaling(yk__scaler_rule rule)
+{
+    static const char *const text[] = {
+        [YK_SCALER_TORCH] = "torch", [YK_SCALER_DEEPSPEED] = "deepspeed", [YK_SCALER_MEGATRON] = "megatron", [YK_SCALER_FIXED] = "fixed"};
+    return text[rule];
+}
+
+static void note_scaler(differences *d, const yk__scaler *s, const json_t *o)
+{
+    const char *was = json_string_value(json_object_get(o, "rule")), *now = yk__resume_scaling(s->rule);
+    if (was && strcmp(was, now) != 0)
+        note_text(d, "loss scaling %s, not %.20s", now, was);
+    if (s->rule == YK_SCALER_FIXED)
+        note_number(d, "loss scale", json_object_get(o, "scale"), s->scale);
+    if (s->rule == YK_SCALER_FIXED || !was || strcmp(was, now) != 0)
+        return;
+    note_number(d, "growth of the loss scale", json_object_get(o, "growth"), s->growth);
+    note_number(d, "backoff of the loss scale", json_object_get(o, "backoff"), s->backoff);
+    note_number(d, "least loss scale", json_object_get(o, "floor"), s->floor);
+    note_number(d, "interval of the loss scale", json_object_get(o, "interval"), s->interval);
+    note_number(d, "hysteresis of the loss scale", json_object_get(o, "hysteresis"), s->hysteresis);
+    note_number(d, "consecutive hysteresis", json_object_get(o, "consecutive"), s->consecutive);
+}
+
 void yk__resume_notes(const yk_job *job, const char *dir, const json_t *state)
 {
     const char *precision = json_string_value(json_object_get(state, "precision")), *now = yk__precision_text(job);
@@ -114,6 +138,8 @@ void yk__resume_notes(const yk_job *job, const char *dir, const json_t *state)
     if (precision && strcmp(precision, now) != 0)
         note_text(&d, "precision %s, not %s", now, precision);
     note_number(&d, "micro batches in an accumulation window", json_object_get(state, "accumulate"), job->config.accumulate);
+    if (job->scaling)
+        note_scaler(&d, &job->scaler, json_object_get(state, "scaler"));
     note_shares(&d, job, json_object_get(state, "shares"));
     if (job->opt)
         note_optimizer(&d, job->opt, json_object_get(state, "optimizer"));

@@ -223,6 +223,13 @@ static json_t *optimizer_state(const yk_opt *opt)
 static json_t *scaler_state(const yk__scaler *s)
 {
     yk__json_builder o = yk__json_begin(json_object());
+    yk__json_put(&o, "rule", json_string(yk__resume_scaling(s->rule)));
+    yk__json_put(&o, "growth", yk__state_of_real(s->growth));
+    yk__json_put(&o, "backoff", yk__state_of_real(s->backoff));
+    yk__json_put(&o, "floor", yk__state_of_real(s->floor));
+    yk__json_put(&o, "interval", json_integer(s->interval));
+    yk__json_put(&o, "hysteresis", json_integer(s->hysteresis));
+    yk__json_put(&o, "consecutive", json_integer(s->consecutive));
     yk__json_put(&o, "scale", yk__state_of_real(s->scale));
     yk__json_put(&o, "count", json_integer(s->good_steps));
     yk__json_put(&o, "left", json_integer(s->hysteresis_left));
@@ -514,13 +521,19 @@ static void restore_optimizer(yk_opt *opt, const json_t *o)
         yk__opt_follow(opt->sched);
 }
 
+/* A fixed scale is a setting, so none is taken and none is replaced; counters are of one rule. Checkpoints of earlier versions name no
+ * rule. */
 static void restore_scaler(yk__scaler *s, const json_t *o)
 {
-    if (!o)
+    const char *rule = json_string_value(json_object_get(o, "rule"));
+    const int64_t left = json_integer_value(json_object_get(o, "left"));
+    if (!o || s->rule == YK_SCALER_FIXED || (rule && !strcmp(rule, yk__resume_scaling(YK_SCALER_FIXED))))
         return;
     s->scale = real_of(json_object_get(o, "scale"), s->scale);
+    if (rule && strcmp(rule, yk__resume_scaling(s->rule)) != 0)
+        return;
     s->good_steps = json_integer_value(json_object_get(o, "count"));
-    s->hysteresis_left = json_integer_value(json_object_get(o, "left"));
+    s->hysteresis_left = left < (int64_t)s->hysteresis ? left : (int64_t)s->hysteresis;
     s->iter = json_integer_value(json_object_get(o, "iter"));
     s->last_bad = json_integer_value(json_object_get(o, "last_bad"));
 }

@@ -157,14 +157,15 @@ static bool own_steps_ok(const state_reader *l, const json_t *o, uint64_t steps)
     return true;
 }
 
-static bool schedule_ok(const state_reader *l, const json_t *s, uint64_t steps)
+/* Its step has no limit: yk_sched_seek takes any, and a program may count more steps than the optimizer. */
+static bool schedule_ok(const state_reader *l, const json_t *s)
 {
     static const double least[] = {0, -INFINITY, 0, 0}, most[] = {DBL_MAX, INFINITY, DBL_MAX, DBL_MAX};
     const json_t *plateau = json_object_get(s, "plateau");
     double v;
     if (!s)
         return true;
-    if (!count_ok(l, s, "step", "optimizer: schedule: step", steps, NULL))
+    if (!count_ok(l, s, "step", "optimizer: schedule: step", UINT64_MAX, NULL))
         return false;
     for (size_t i = 0; i < 4; i++) /* rate, best so far (infinite at first), bad steps, cooldown */
         if (!yk__state_real(json_array_get(plateau, i), &v) || !(v >= least[i] && v <= most[i]))
@@ -178,21 +179,22 @@ static bool optimizer_ok(const state_reader *l, const json_t *o, uint64_t micro)
     uint64_t steps;
     if (!o)
         return true;
-    const double most_beta = json_string_value(json_object_get(o, "kind")) &&
-                                     !strcmp(json_string_value(json_object_get(o, "kind")), "adam")
-                                 ? 1.0 - DBL_EPSILON / 2
-                                 : DBL_MAX; /* sgd's momentum has no upper limit */
+    const char *kind = json_string_value(json_object_get(o, "kind"));
+    const bool adam = kind && !strcmp(kind, "adam");
+    const double most_beta = adam ? 1.0 - DBL_EPSILON / 2 : DBL_MAX; /* sgd's momentum has no upper limit, its dampening none at all */
     return count_ok(l, o, "steps", "optimizer: steps", micro, &steps) && own_steps_ok(l, json_object_get(o, "param_steps"), steps) &&
-           real_ok(l, o, "lr", "optimizer: lr", 0, FLT_MAX) &&
-           (!json_object_get(o, "base_lr") || real_ok(l, o, "base_lr", "optimizer: base_lr", 0, FLT_MAX)) &&
+           real_ok(l, o, "lr", "optimizer: lr", 0, DBL_MAX) &&
+           (!json_object_get(o, "base_lr") || real_ok(l, o, "base_lr", "optimizer: base_lr", 0, DBL_MAX)) &&
            real_ok(l, o, "beta1", "optimizer: beta1", 0, most_beta) &&
-           real_ok(l, o, "beta2", "optimizer: beta2", 0, most_beta) && real_ok(l, o, "eps", "optimizer: eps", 0, DBL_MAX) &&
-           schedule_ok(l, json_object_get(o, "schedule"), steps);
+           real_ok(l, o, "beta2", "optimizer: beta2", adam ? 0 : -DBL_MAX, most_beta) &&
+           real_ok(l, o, "eps", "optimizer: eps", 0, DBL_MAX) &&
+           schedule_ok(l, json_object_get(o, "schedule"));
 }
 
+/* With stay_at_floor a scale may fall to 0, and DeepSpeed's rule has no upper limit. */
 static bool scaler_ok(const state_reader *l, const json_t *s)
 {
-    return !s || (real_ok(l, s, "scale", "scaler: scale", YK__SCALER_LEAST, FLT_MAX) && whole_ok(l, s, "count", "scaler: count", 0) &&
+    return !s || (real_ok(l, s, "scale", "scaler: scale", 0, DBL_MAX) && whole_ok(l, s, "count", "scaler: count", 0) &&
                   whole_ok(l, s, "left", "scaler: left", -(int64_t)MOST_COUNT) && whole_ok(l, s, "iter", "scaler: iter", 0) &&
                   whole_ok(l, s, "last_bad", "scaler: last_bad", -1));
 }

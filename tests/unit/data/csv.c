@@ -211,6 +211,35 @@ START_TEST(json_lines)
     ck_assert_int_eq(rows_of("[1]", &o, &r, &err), YK_E_FORMAT);
     ck_assert_int_eq(rows_of("", &o, &r, &err), YK_E_FORMAT);
     ck_assert_int_eq(rows_of("{\"text\":\"a\",\"label\":1.5}", &o, &r, &err), YK_E_FORMAT);
+    ck_assert_int_eq(rows_of("{\"text\":\"a\",\"label\":\"a\\u0000b\"}\n{\"text\":\"a\",\"label\":\"a\\u0000c\"}", &o, &r, &err),
+                     YK_E_FORMAT); /* two names, of which C sees one */
+    ck_assert_msg(!!strstr(err.text, "line 1: key 'label': expected a string without U+0000"), "%s", err.text);
+}
+END_TEST
+
+/* A list of classes with one name for two of them. */
+START_TEST(listed_names_differ)
+{
+    static const struct {
+        const char *list, *wanted;
+    } cases[] = {{"[\"high\",\"low\",\"high\"]", "elements 0 and 2 are both 'high'"},
+                 {"[\"low\",7]", "element 1: expected a string"},
+                 {"[\"low\",\"high\"]", NULL}};
+    char path[] = "/tmp/yoke-names-XXXXXX";
+    const int fd = mkstemp(path);
+    ck_assert(fd >= 0 && !close(fd));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        yk_error err = YK_ERROR_INIT;
+        yk__rows *r = NULL;
+        FILE *f = fopen(path, "w");
+        fputs(cases[i].list, f);
+        fclose(f);
+        const yk_status s = rows_of("text,label\na,low\nb,high\n", &(yk__rows_options){.categories = path}, &r, &err);
+        ck_assert_msg(s == (cases[i].wanted ? YK_E_FORMAT : YK_OK), "%zu: %s", i, err.text);
+        ck_assert_msg(!cases[i].wanted || strstr(err.text, cases[i].wanted), "%s", err.text);
+        yk__rows_close(r);
+    }
+    ck_assert_int_eq(unlink(path), 0);
 }
 END_TEST
 
@@ -295,6 +324,7 @@ int main(void)
     suite_there("csv-suite");
     tcase_set_timeout(t, 60);
     tcase_add_test(t, labels_that_are_no_classes);
+    tcase_add_test(t, listed_names_differ);
     tcase_add_test(t, csv_suite_rows_are_as_listed);
     tcase_add_test(t, spectrum_files_read_as_its_json);
     tcase_add_test(t, lines_and_names);

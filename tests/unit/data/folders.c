@@ -253,6 +253,7 @@ static const struct folder {
     {BERT_TXT, .config = "{\"model_specific_special_tokens\":[]}", .refused = "model_specific_special_tokens: expected an object"},
     {BERT_TXT, .config = "{\"model_input_names\":\"input_ids\"}", .refused = "model_input_names: expected a list, found a string"},
     {BERT_TXT, .config = "{\"truncation_side\":3}", .refused = "truncation_side: expected a name, found an integer"},
+    {BERT_JSON, .find = "\"type_id\": 0", .replace = "\"type_id\": 1", .refused = "post_processor: single: type_id is 1, expected 0"},
     {BERT_JSON, .find = "\"type_id\": 1", .replace = "\"type_id\": true",
      .refused = "post_processor: type_id: expected a whole number from 0 to 1, found true"},
     {BERT_JSON, .find = "\"type_id\": 1", .replace = "\"type_id\": \"1\"", .refused = "type_id: expected a whole number from 0 to 1"},

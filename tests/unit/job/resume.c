@@ -251,6 +251,44 @@ static bool five_do(void (*act)(yk_job *, const char *), float *w, char text[256
     return yk_close(job) == 0;
 }
 
+/* Places of a schedule and rates that the program may set, and numbers that an optimizer takes. */
+START_TEST(a_step_of_a_schedule_beyond_the_updates)
+{
+    static const struct {
+        uint64_t seek, twice;
+        double dampening, lr;
+    } cases[] = {{50, 0, 0, 0}, {0, 1, 0, 0}, {UINT64_MAX, 0, 0, 0}, {0, 0, -0.5, 0}, {0, 0, 0, 1e60}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        double lr[2] = {0, 0};
+        make_files();
+        for (int loads = 0; loads < 2; loads++) {
+            run r = {.job = yk_open(&(yk_config){.devices = "cpu", .quiet = true, .seed = 11})};
+            r.weight = yk_param(r.job, "weight", 0, NULL, (yk_init){0});
+            r.opt = yk_sgd(r.job, &(yk_sgd_config){.lr = 0.1, .momentum = 0.5, .dampening = cases[i].dampening});
+            r.sched = yk_schedule(r.opt, &(yk_sched_config){.name = "linear", .warmup_steps = 3, .total_steps = 60});
+            if (loads) {
+                yk_load(r.job, checkpoint);
+            } else {
+                yk_backward(yk_mul(r.weight, r.weight));
+                yk_step(r.opt);
+                for (uint64_t k = 0; k <= cases[i].twice; k++)
+                    yk_sched_step(r.sched);
+                if (cases[i].seek)
+                    yk_sched_seek(r.sched, cases[i].seek);
+                if (cases[i].lr > 0)
+                    yk_set_lr(r.opt, cases[i].lr);
+                yk_save(r.job, checkpoint);
+            }
+            ck_assert_msg(yk_ok(r.job), "%zu: %s", i, yk_error_text(r.job));
+            lr[loads] = yk_lr(r.opt);
+            ck_assert_int_eq(yk_close(r.job), 0);
+        }
+        ck_assert_double_eq(lr[0], lr[1]);
+        remove_files();
+    }
+}
+END_TEST
+
 /* The sums are those that a checkpoint of these values had when files had a "sum" of 64 bits. */
 START_TEST(a_checkpoint_with_the_sums_of_earlier_versions)
 {
@@ -379,6 +417,27 @@ START_TEST(a_run_that_diverged)
 }
 END_TEST
 
+static FILE *taken;
+static int standard;
+
+/* Standard error goes to a file until log_give. */
+static void log_take(void)
+{
+    taken = tmpfile();
+    standard = dup(2);
+    fflush(stderr);
+    dup2(fileno(taken), 2);
+}
+
+static void log_give(char *said, size_t size)
+{
+    dup2(standard, 2);
+    close(standard);
+    rewind(taken);
+    said[fread(said, 1, size - 1, taken)] = 0;
+    fclose(taken);
+}
+
 /* A run without a schedule, whose rate the program may move. `said` has the log of a resume. */
 static yk_opt *plain_sgd(yk_job **job, double lr, yk_t *w)
 {
@@ -394,16 +453,9 @@ static void resumed_rate(double lr, double want, const char *words)
     yk_job *job;
     yk_t w;
     yk_opt *opt = plain_sgd(&job, lr, &w);
-    FILE *log = tmpfile();
-    const int standard = dup(2);
-    fflush(stderr);
-    dup2(fileno(log), 2);
+    log_take();
     yk_load(job, checkpoint);
-    dup2(standard, 2);
-    close(standard);
-    rewind(log);
-    said[fread(said, 1, sizeof said - 1, log)] = 0;
-    fclose(log);
+    log_give(said, sizeof said);
     ck_assert_msg(yk_ok(job), "%s", yk_error_text(job));
     ck_assert_double_eq(yk_lr(opt), want);
     ck_assert_msg(words ? strstr(said, words) != NULL : !strstr(said, "resume"), "\"%s\"", said);
@@ -434,6 +486,57 @@ START_TEST(rates_without_a_schedule)
     resumed_rate(0.0625, 0.0625, NULL);
     resumed_rate(0.5, 0.5, "the present ones hold: learning rate 0.5, not 0.0625");
     remove_files();
+}
+END_TEST
+
+/* A job of fp16 saves or loads; *scale has the scale at its end. */
+static void scaled_do(void (*act)(yk_job *, const char *), yk_scale_config rule, double *scale)
+{
+    yk_job *job = yk_open(&(yk_config){.devices = "cpu", .quiet = true, .precision = YK_F16, .scale = rule});
+    const yk_t w = yk_param(job, "w", 0, NULL, (yk_init){YK_INIT_ONES, 0, 0});
+    yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 0.1});
+    if (act == yk_save) {
+        yk_backward(yk_mul(w, w));
+        yk_step(opt);
+    }
+    act(job, checkpoint);
+    *scale = yk_loss_scale(opt);
+    ck_assert_msg(yk_ok(job), "%s", yk_error_text(job));
+    ck_assert_int_eq(yk_close(job), 0);
+}
+
+/* The scale of a dynamic rule is state; a fixed one and the rule are settings, of which those of now hold. */
+START_TEST(loss_scaling_of_now_holds)
+{
+    static const struct {
+        yk_scale_config was, now;
+        const char *edit;
+        double want;
+        const char *words;
+    } cases[] = {
+        {{.init = 256}, {.fixed = 1024}, NULL, 1024, "loss scaling fixed, not torch; loss scale 1024, not 256"},
+        {{.init = 256}, {.fixed = 1024}, "s/\"rule\": .*,//", 1024, "the present ones hold: loss scale 1024, not 256"},
+        {{.fixed = 1024}, {.fixed = 2048}, NULL, 2048, "the present ones hold: loss scale 2048, not 1024"},
+        {{.fixed = 1024}, {.init = 512}, NULL, 512, "loss scaling torch, not fixed"},
+        {{.init = 256}, {.init = 512, .rule = YK_SCALE_MEGATRON}, NULL, 256, "loss scaling megatron, not torch"},
+        {{.init = 256}, {.init = 512, .interval = 7}, NULL, 256, "interval of the loss scale 7, not 2000"},
+        {{.init = 256}, {.init = 512}, NULL, 256, NULL},
+        {{.init = 256}, {.init = 512}, "s/\"rule\": .*,//", 256, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char said[1000];
+        double scale;
+        make_files();
+        scaled_do(yk_save, cases[i].was, &scale);
+        if (cases[i].edit)
+            state_edit(cases[i].edit);
+        log_take();
+        scaled_do(yk_load, cases[i].now, &scale);
+        log_give(said, sizeof said);
+        ck_assert_msg(scale == cases[i].want, "%zu: %g", i, scale);
+        ck_assert_msg(cases[i].words ? strstr(said, cases[i].words) != NULL : !strstr(said, "resume"), "%zu: \"%s\"", i, said);
+        remove_files();
+    }
 }
 END_TEST
 
@@ -575,12 +678,14 @@ int main(void)
     tcase_add_test(t, a_checkpoint_that_is_written_again_meanwhile);
     tcase_add_test(t, resume_sgd);
     tcase_add_test(t, damage_is_found);
+    tcase_add_test(t, a_step_of_a_schedule_beyond_the_updates);
     tcase_add_test(t, a_checkpoint_with_the_sums_of_earlier_versions);
     tcase_add_test(t, foreign_checkpoints);
     tcase_add_test(t, a_checkpoint_of_other_trained_parameters);
     tcase_add_test(t, a_loop_after_a_break_is_a_new_epoch);
     tcase_add_test(t, a_run_that_diverged);
     tcase_add_test(t, rates_without_a_schedule);
+    tcase_add_test(t, loss_scaling_of_now_holds);
     tcase_add_test(t, a_changed_schedule_rules_at_once);
     tcase_add_test(t, remains_are_cleared);
     tcase_add_test(t, saving_again_replaces);

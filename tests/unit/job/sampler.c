@@ -100,6 +100,29 @@ START_TEST(a_name_is_registered_once)
 }
 END_TEST
 
+/* The file would be written, and no reader could take it. */
+START_TEST(a_name_that_no_file_can_have_is_refused)
+{
+    static const char *const wrong[][2] = {{"__metadata__", "stands for something else"}, {"caf\xe9", "not UTF-8"}};
+    for (size_t i = 0; i < 2; i++) {
+        char file[] = "/tmp/yoke-names-XXXXXX";
+        const int fd = mkstemp(file);
+        ck_assert(fd >= 0 && !close(fd));
+        int32_t state = 1;
+        yk_register_for_checkpointing(job, wrong[i][0], &state, sizeof state);
+        failed_saying(YK_E_ARG, wrong[i][1]);
+        yk_close(job);
+        job_open();
+        const yk_t w = yk_param(job, "w", 0, NULL, (yk_init){0});
+        yk_weights_save(job, file, 1, &wrong[i][0], &w);
+        unlink(file);
+        failed_saying(YK_E_ARG, wrong[i][1]);
+        yk_close(job);
+        job_open();
+    }
+}
+END_TEST
+
 /* A checkpoint with `saved` registered (NULL: nothing), loaded by a program that has `wanted`. */
 static void load_other(const char *saved, size_t saved_bytes, const char *wanted, size_t wanted_bytes, const char *text)
 {
@@ -267,7 +290,8 @@ int main(void)
 {
     const TTest *const tests[] = {
         a_stream_cannot_be_shuffled, speed_and_dispatch_exclude_each_other, a_stream_does_not_end_before_its_rows, a_data_set_has_its_end,
-        places_behind_the_end_are_refused, epochs_have_orders_of_their_own, a_name_is_registered_once, state_that_is_not_there_is_named,
+        places_behind_the_end_are_refused, epochs_have_orders_of_their_own, a_name_is_registered_once,
+        a_name_that_no_file_can_have_is_refused, state_that_is_not_there_is_named,
         state_of_another_size_is_named, state_of_a_program_without_is_named, an_accumulation_goes_on_where_it_is_held,
         the_last_window_is_divided_by_its_own_batches, parameters_of_some_batches_get_their_part, a_batch_is_given_once,
         metrics_need_a_size, metrics_need_a_batch,
