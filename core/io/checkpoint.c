@@ -166,18 +166,18 @@ static void checkpoint_free(yk__checkpoint *ckpt)
     yk__free(ckpt);
 }
 
-/* Refuses an existing folder without a checkpoint; removes an empty one. */
+/* Refuses an existing folder without a checkpoint of ours; removes an empty one. A Trainer's checkpoint has a file of that name too. */
 static yk_status check_place(const char *dir, yk_error *err)
 {
-    struct stat st;
-    if (!yk__folder_is(dir))
+    yk_error why = YK_ERROR_INIT;
+    json_t *state = NULL;
+    if (!yk__folder_is(dir) || !rmdir(dir))
         return YK_OK;
-    char *path = yk__format("%s/" STATE, dir);
-    if (!path)
-        return yk__fail_mem(err, strlen(dir), "a path");
-    if (lstat(path, &st) && rmdir(dir))
-        yk__fail(err, YK_E_IO, "%s: is there and is no checkpoint: choose another name", dir);
-    yk__free(path);
+    if (yk__checkpoint_state(dir, &state, &why) == YK_E_MEM)
+        yk__fail(err, why.status, "%s", why.text);
+    else if (!yk__checkpoint_ours(state))
+        yk__fail(err, YK_E_IO, "%s: is there and is no checkpoint of Yoke: choose another name", dir);
+    json_decref(state);
     return err->status;
 }
 
@@ -461,6 +461,12 @@ static void model_name(const char *dir, yk_error *err)
         yk__fail(err, YK_E_FORMAT, "%s: expected a checkpoint (" STATE "), got the folder of a model: open it as a model (--from, "
                  "yk_model_from_pretrained, yk_model_load)", dir);
     yk__free(config);
+}
+
+bool yk__checkpoint_ours(const json_t *state)
+{
+    const char *format = json_string_value(json_object_get(state, "format"));
+    return format && !strcmp(format, "yoke-checkpoint");
 }
 
 yk_status yk__checkpoint_state(const char *dir, json_t **state, yk_error *err)

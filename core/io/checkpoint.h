@@ -11,6 +11,7 @@
 #define YOKE_CORE_IO_CHECKPOINT_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #include "core/io/safetensors.h"
 
@@ -37,6 +38,8 @@ yk_status yk__checkpoint_remove(const char *dir, yk_error *err);
 
 /* The state alone, with no check but that "files" is an object; the caller json_decref()s it. */
 yk_status yk__checkpoint_state(const char *dir, json_t **state, yk_error *err);
+/* True if Yoke wrote the state: Hugging Face's Trainer writes a file of the same name. NULL is false. */
+bool yk__checkpoint_ours(const json_t *state);
 /* Checks that the files exist with the sizes in the state, which is quick; their sums are not computed. */
 yk_status yk__checkpoint_sizes(const char *dir, const json_t *state, yk_error *err);
 /* The state of a whole checkpoint; the caller json_decref()s it. *mark: for yk__checkpoint_same. */

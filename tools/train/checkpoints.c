@@ -74,8 +74,7 @@ static bool state_read(const char *path, entry *e)
     json_t *state = NULL;
     if (lstat(path, &st) || !S_ISDIR(st.st_mode) || yk__checkpoint_state(path, &state, &ignored))
         return false;
-    const char *format = json_string_value(json_object_get(state, "format"));
-    const bool ours = format && !strcmp(format, "yoke-checkpoint");
+    const bool ours = yk__checkpoint_ours(state);
     const json_t *saved_at = json_object_get(state, "saved_at");
     const char *run = json_string_value(json_object_get(state, "run")), *own = restart_run();
     e->saved_at = json_is_number(saved_at) ? json_number_value(saved_at) : 0;

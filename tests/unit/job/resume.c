@@ -526,6 +526,27 @@ START_TEST(other_folders_are_not_replaced)
 }
 END_TEST
 
+/* The folder of a checkpoint of Hugging Face's Trainer, which writes a file of the same name, and one whose state nobody can read. */
+START_TEST(checkpoints_of_other_programs_are_not_replaced)
+{
+    static const char *const states[] = {"{\"global_step\": 2, \"log_history\": []}", "{\"files\": {}, \"format\": \"another\"}", "{", ""};
+    char cmd[600];
+    make_files();
+    for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
+        snprintf(cmd, sizeof cmd, "mkdir -p %s && cd %s && echo theirs | tee model.safetensors config.json optimizer.pt >/dev/null && "
+                 "printf '%%s' '%s' > trainer_state.json", checkpoint, checkpoint, states[i]);
+        ck_assert_int_eq(system(cmd), 0);
+        run r = run_start(false);
+        yk_save(r.job, checkpoint);
+        ck_assert_msg(strstr(yk_error_text(r.job), "is no checkpoint of Yoke"), "%s: %s", states[i], yk_error_text(r.job));
+        ck_assert_int_eq(yk_close(r.job), 1);
+        snprintf(cmd, sizeof cmd, "cd %s && [ \"$(cat model.safetensors config.json optimizer.pt | grep -c theirs)\" = 3 ]", checkpoint);
+        ck_assert_int_eq(system(cmd), 0);
+    }
+    remove_files();
+}
+END_TEST
+
 /* Counts of batches are integers beyond 2^24, the limit of f32, in weight files and in checkpoints. */
 static void check_file(const char *path, int64_t want)
 {
@@ -585,6 +606,7 @@ int main(void)
     tcase_add_test(t, remains_are_cleared);
     tcase_add_test(t, saving_again_replaces);
     tcase_add_test(t, other_folders_are_not_replaced);
+    tcase_add_test(t, checkpoints_of_other_programs_are_not_replaced);
     tcase_add_test(t, counts_stay_whole);
     return suite_run("job_resume", t);
 }
