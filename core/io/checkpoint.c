@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes and opens a checkpoint's folder, so that a whole one is always there. A save writes DIR.tmp, syncs it, and exchanges it with DIR
- * by one rename. If the file system cannot exchange, three renames do it, by way of DIR.old. At any moment DIR or DIR.old is whole. The
- * next save moves DIR.old back if DIR is missing, and clears other remains. It removes only names that are known to be a checkpoint's.
+ * Writes and opens a checkpoint's folder, so that a whole one is always there. A save writes DIR.yoke-tmp, syncs it, and exchanges
+ * it with DIR by one rename. If the file system cannot exchange, three renames do it, by way of DIR.yoke-old. At any moment DIR or
+ * DIR.yoke-old is whole. The next save moves DIR.yoke-old back if DIR is missing, and clears other remains. DIR.old and DIR.tmp may be a
+ * user's copies: they stay.
  *
  * yk_save has one on rank 0; other ranks write to its files (core/job/checkpoint/writers.c). In an emergency (emergency.c there) any one
  * surviving rank writes: the first that claims the kept step. Rank 0 tries that place in yk_open: it begins a checkpoint there, and
@@ -209,7 +210,7 @@ static size_t name_length(const char *dir)
 
 char *yk__checkpoint_temporary(const char *dir)
 {
-    return yk__format("%.*s.tmp", (int)name_length(dir), dir);
+    return yk__format("%.*s" YK__CHECKPOINT_TMP, (int)name_length(dir), dir);
 }
 
 yk_status yk__checkpoint_begin(const char *dir, yk__checkpoint **out, yk_error *err)
@@ -220,7 +221,7 @@ yk_status yk__checkpoint_begin(const char *dir, yk__checkpoint **out, yk_error *
     const size_t n = name_length(dir);
     ckpt->dir = yk__strndup(dir, n);
     ckpt->tmp = yk__checkpoint_temporary(dir);
-    ckpt->old = ckpt->dir ? yk__format("%s.old", ckpt->dir) : NULL;
+    ckpt->old = ckpt->dir ? yk__format("%s" YK__CHECKPOINT_OLD, ckpt->dir) : NULL;
     ckpt->files = json_object();
     if (!ckpt->dir || !ckpt->tmp || !ckpt->old || !ckpt->files)
         yk__fail_mem(err, n, "a checkpoint");

@@ -106,7 +106,7 @@ others() { # what is none of ours is neither followed nor counted nor touched
     echo x >"$out/o/checkpoint-2/notes"
     echo x >"$out/o/checkpoint-7"
     ln -s ../p "$out/o/checkpoint-1"
-    ln -s ../p "$out/o/checkpoint-8.tmp"
+    ln -s ../p "$out/o/checkpoint-8.yoke-tmp"
     ln -s ../p "$out/o/checkpoint-12.old"
     short 2>"$out/err"
     code=$?
@@ -115,20 +115,26 @@ others() { # what is none of ours is neither followed nor counted nor touched
 }
 ok "links, files and other folders are left alone" others
 ok "a link where a checkpoint is to be written is an error that names it" \
-    grep -q "checkpoint-8.tmp: cannot be opened as a folder" "$out/err"
+    grep -q "checkpoint-8.yoke-tmp: cannot be opened as a folder" "$out/err"
 
-foreign() { # a foreign file stays, in a folder that is named once
+foreign() { # a foreign file stays, in a folder that is named once, and so do a user's copies
     rm -rf "$out/o"
-    short --max-steps 4 || return 1
+    short --max-steps 4 && cp -r "$out/o/checkpoint-4" "$out/copy" || return 1
+    for copy in 3.old 16.tmp; do
+        cp -r "$out/copy" "$out/o/checkpoint-$copy" || return 1
+    done
     echo x >"$out/o/checkpoint-4/notes"
     mkdir "$out/o/checkpoint-4/sub" && echo x >"$out/o/checkpoint-4/sub/model.safetensors"
     short --resume-from-checkpoint last 2>"$out/err" || return 1
     cat "$out/err"
+    for copy in 3.old 16.tmp; do
+        diff -r "$out/copy" "$out/o/checkpoint-$copy" && rm -r "$out/o/checkpoint-$copy" || return 1
+    done
     left checkpoint-4 checkpoint-16 checkpoint-20 &&
         [ "$(cd "$out/o/checkpoint-4" && find . -type f | sort | tr '\n' ' ')" = "./notes ./sub/model.safetensors " ] &&
         [ "$(grep -c 'checkpoint-4: .* in it cannot be removed' "$out/err")" = 1 ]
 }
-ok "a foreign file in a checkpoint stays, and its folder is named once" foreign
+ok "a foreign file in a checkpoint stays, and its folder is named once; copies of checkpoints stay" foreign
 
 earlier() { # a run that goes on from an earlier step is the newer one
     rm -rf "$out/o"

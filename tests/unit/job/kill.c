@@ -231,7 +231,7 @@ static yk_opt *one_step(yk_job *job, yk_opt *opt)
 
 static void checkpoint_reset(void)
 {
-    shell_run("rm -rf %s %s.tmp %s.old && cp -r %s/first %s && echo mine >%s/notes", place, place, place, folder, place, place);
+    shell_run("rm -rf %s %s.yoke-tmp %s.yoke-old && cp -r %s/first %s && echo mine >%s/notes", place, place, place, folder, place, place);
 }
 
 static int checkpoint_first(int unused)
