@@ -78,6 +78,21 @@ casing() { # decided by an option, and kept wherever the folder lies
 }
 ok "casing and added tokens are saved, in checkpoints too, and no folder's name decides them" casing
 
+replaced() { # in a folder of another model: its tokenizer's further files would be read with the new ones, or in their place
+    rm -rf "$out/cased/r" && cp -r "$data/models/bert-tiniest" "$out/cased/r" &&
+        chmod -R u+w "$out/cased/r" && echo mine >"$out/cased/r/notes" || return 1
+    for tokenizer in "$out/cased/here" bytes; do
+        "$yoke" train --model bert --model-config hidden_size=8,num_hidden_layers=1,num_attention_heads=1,intermediate_size=8 \
+            --max-steps 1 --tokenizer $tokenizer --global-batch 4 --max-length 16 --output-dir "$out/cased/r" --overwrite-output-dir \
+            --data "csv:$out/rows.csv,text=text,label=category" || return 1
+        ls "$out/cased/r"
+        [ ! -e "$out/cased/r/generation_config.json" ] && [ -e "$out/cased/r/notes" ] &&
+            [ "$(says "$out/cased/r" 'hello <new>')" = "$(says $tokenizer 'hello <new>')" ] || return 1
+    done
+    [ ! -e "$out/cased/r/vocab.txt" ] && [ ! -e "$out/cased/r/special_tokens_map.json" ]
+}
+ok "a model that replaces another does not keep files of its tokenizer" replaced
+
 companions() { # of the model's folder and of the tokenizer's
     for file in special_tokens_map.json generation_config.json; do
         for dir in n n/checkpoint-2; do
