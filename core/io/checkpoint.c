@@ -103,7 +103,7 @@ static yk_status sum_file(const char *path, file_sums *sums, yk_error *err)
 }
 
 /* Files that a checkpoint may have besides those its state names; they identify the remains of an unfinished checkpoint. Each of them is
- * NAME.tmp while it is written (yk__folder_write_file). */
+ * NAME.yoke-tmp while it is written (yk__folder_write_file), NAME.tmp in earlier versions. */
 static const char *const known_files[] = {"model.safetensors", "optimizer.safetensors", "registered.safetensors", STATE, "best.json",
                                           YK__CHECKPOINT_MARK, "config.json", "tokenizer.json", "tokenizer_config.json",
                                           "special_tokens_map.json", "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt",
@@ -113,7 +113,7 @@ static bool name_is_known(const char *name)
 {
     for (size_t i = 0; i < sizeof known_files / sizeof known_files[0]; i++) {
         const size_t n = strlen(known_files[i]);
-        if (!strncmp(name, known_files[i], n) && (!name[n] || !strcmp(name + n, ".tmp")))
+        if (!strncmp(name, known_files[i], n) && (!name[n] || !strcmp(name + n, YK__FOLDER_TMP) || !strcmp(name + n, ".tmp")))
             return true;
     }
     return false;

@@ -13,12 +13,13 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "core/io/folder.h"
 #include "core/io/safetensors.h"
 
 typedef struct yk__checkpoint yk__checkpoint;
 
 /* Reserved endings: a user may have copies of a checkpoint as DIR.old or DIR.tmp. */
-#define YK__CHECKPOINT_TMP ".yoke-tmp"
+#define YK__CHECKPOINT_TMP YK__FOLDER_TMP
 #define YK__CHECKPOINT_OLD ".yoke-old"
 
 #define YK__CHECKPOINT_MARK "writers.mark" /* a file that is there for a moment, and goes with the remains of a save */

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -206,6 +207,7 @@ yk_status yk__folder_exchange(const char *from, const char *to, const char *asid
 
 /* ---- Files ---- */
 
+/* The bytes reach the disk, if it is one: devices and pipes have none. */
 static yk_status write_whole(int fd, const char *path, const char *text, size_t bytes, yk_error *err)
 {
     while (bytes) {
@@ -218,27 +220,59 @@ static yk_status write_whole(int fd, const char *path, const char *text, size_t 
         text += n;
         bytes -= (size_t)n;
     }
-    return yk__folder_sync_file(fd) ? path_fail(path, "cannot be synced", err) : YK_OK;
+    return yk__folder_sync_file(fd) && errno != EINVAL && errno != EROFS ? path_fail(path, "cannot be synced", err) : YK_OK;
 }
 
-yk_status yk__folder_write_file(const char *path, const char *text, size_t bytes, yk_error *err)
+static yk_status fd_write(int fd, const char *path, const char *text, size_t bytes, yk_error *err)
 {
-    char *temp_path = yk__format("%s.tmp", path);
-    int fd = temp_path ? open(temp_path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666) : -1;
+    if (fd < 0)
+        return path_fail(path, "cannot be opened for writing", err);
+    write_whole(fd, path, text, bytes, err);
+    if (close(fd) && !err->status)
+        path_fail(path, "cannot be closed", err);
+    return err->status;
+}
+
+static yk_status file_replace(const char *path, const char *text, size_t bytes, yk_error *err)
+{
+    char *temp_path = yk__format("%s" YK__FOLDER_TMP, path);
     if (!temp_path)
         return yk__fail_mem(err, strlen(path), "a path");
-    if (fd < 0)
-        path_fail(temp_path, "cannot be created", err);
-    else
-        write_whole(fd, temp_path, text, bytes, err);
-    if (fd >= 0 && close(fd) && !err->status)
-        path_fail(temp_path, "cannot be closed", err);
-    if (!err->status && rename(temp_path, path))
+    const int fd = open(temp_path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (!fd_write(fd, temp_path, text, bytes, err) && rename(temp_path, path))
         path_fail(path, "the new file cannot be renamed to it", err);
     if (err->status && fd >= 0)
         unlink(temp_path);
     yk__free(temp_path);
     return err->status ? err->status : yk__folder_sync_parent(path, err);
+}
+
+bool yk__folder_file(const char *path, char real[PATH_MAX])
+{
+    struct stat st;
+    const bool there = !lstat(path, &st), is_link = there && S_ISLNK(st.st_mode);
+    if (is_link && (!realpath(path, real) || stat(real, &st)))
+        return false;
+    if (!is_link)
+        snprintf(real, PATH_MAX, "%s", path);
+    return strlen(path) < PATH_MAX && (!there || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode));
+}
+
+bool yk__folder_same(const char *one, const char *two)
+{
+    struct stat a, b;
+    return !stat(one, &a) && !stat(two, &b) && S_ISREG(a.st_mode) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+yk_status yk__folder_write_file(const char *path, const char *text, size_t bytes, yk_error *err)
+{
+    char real[PATH_MAX];
+    if (yk__folder_file(path, real))
+        return file_replace(real, text, bytes, err);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666); /* a pipe without a reader is ENXIO */
+    if (fd >= 0)
+        fcntl(fd, F_SETFL, 0);
+    return fd_write(fd, path, text, bytes, err);
 }
 
 /* ---- Several files together ----

@@ -10,6 +10,7 @@
 #define YOKE_CORE_IO_FOLDER_H
 
 #include <dirent.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -38,7 +39,14 @@ yk_status yk__folder_move(const char *from, const char *to, yk__folder_own own, 
  * names, the old folder is called `aside` for a moment. */
 yk_status yk__folder_exchange(const char *from, const char *to, const char *aside, yk_error *err);
 
-/* A whole file: written beside, synced, renamed. */
+/* ---- Files ---- */
+
+#define YK__FOLDER_TMP ".yoke-tmp" /* ending of a file or folder under construction, as NAME.tmp may be a user's */
+
+/* Sets the path whose file a new one replaces: path, or a link's target. False if that is a device or a pipe, or a link leads nowhere. */
+bool yk__folder_file(const char *path, char real[PATH_MAX]);
+bool yk__folder_same(const char *one, const char *two); /* two names of one regular file */
+/* A whole file: written beside, synced, renamed. A link stays one. A device or a pipe takes the bytes itself. */
 yk_status yk__folder_write_file(const char *path, const char *text, size_t bytes, yk_error *err);
 
 /* ---- Several files of a folder replaced together ----

@@ -223,13 +223,15 @@ static yk_status tensor_fetch(void *user, int64_t i, uint64_t from, void *buf, s
     return YK_OK;
 }
 
-/* Writes a temporary file, syncs and renames it, so that `file` is the old or the new one, never a half. */
-static yk_status write_file(const char *file, const yk__safetensors_out *t, int64_t n, writer *w, yk_error *err)
+/* Writes a temporary file, syncs and renames it, so that the file is the old or the new one, never a half. A link stays one. */
+static yk_status write_file(const char *named, const yk__safetensors_out *t, int64_t n, writer *w, yk_error *err)
 {
     const char *const meta[] = {"format", "pt"};
-    char temporary[4096];
+    char file[PATH_MAX], temporary[PATH_MAX + 16];
     int fd;
-    snprintf(temporary, sizeof temporary, "%s.tmp", file);
+    if (!yk__folder_file(named, file))
+        return yk__fail(err, YK_E_IO, "%s: expected a file's name, got a device, a pipe or a link that leads nowhere", named);
+    snprintf(temporary, sizeof temporary, "%s" YK__FOLDER_TMP, file);
     fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0)
         return yk__fail(err, YK_E_IO, "%s: cannot create it: %s", temporary, strerror(errno));
