@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes and opens a checkpoint's folder, so that a whole one is always there. A save writes DIR.tmp, syncs it, and exchanges it with DIR
- * by one rename. If the file system cannot exchange, three renames do it, by way of DIR.old. At any moment DIR or DIR.old is whole. The
- * next save moves DIR.old back if DIR is missing, and clears other remains. It removes only names that are known to be a checkpoint's.
+ * Writes and opens a checkpoint's folder, so that a whole one is always there. A save writes DIR.yoke-tmp, syncs it, and exchanges
+ * it with DIR by one rename. If the file system cannot exchange, three renames do it, by way of DIR.yoke-old. At any moment DIR or
+ * DIR.yoke-old is whole. The next save moves DIR.yoke-old back if DIR is missing, and clears other remains. DIR.old and DIR.tmp may be a
+ * user's copies: they stay.
  *
  * yk_save has one on rank 0; other ranks write to its files (core/job/checkpoint/writers.c). In an emergency (emergency.c there) any one
  * surviving rank writes: the first that claims the kept step. Rank 0 tries that place in yk_open: it begins a checkpoint there, and
@@ -102,7 +103,7 @@ static yk_status sum_file(const char *path, file_sums *sums, yk_error *err)
 }
 
 /* Files that a checkpoint may have besides those its state names; they identify the remains of an unfinished checkpoint. Each of them is
- * NAME.tmp while it is written (yk__folder_write_file). */
+ * NAME.yoke-tmp while it is written (yk__folder_write_file), NAME.tmp in earlier versions. */
 static const char *const known_files[] = {"model.safetensors", "optimizer.safetensors", "registered.safetensors", STATE, "best.json",
                                           YK__CHECKPOINT_MARK, "config.json", "tokenizer.json", "tokenizer_config.json",
                                           "special_tokens_map.json", "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt",
@@ -112,7 +113,7 @@ static bool name_is_known(const char *name)
 {
     for (size_t i = 0; i < sizeof known_files / sizeof known_files[0]; i++) {
         const size_t n = strlen(known_files[i]);
-        if (!strncmp(name, known_files[i], n) && (!name[n] || !strcmp(name + n, ".tmp")))
+        if (!strncmp(name, known_files[i], n) && (!name[n] || !strcmp(name + n, YK__FOLDER_TMP) || !strcmp(name + n, ".tmp")))
             return true;
     }
     return false;
@@ -166,18 +167,18 @@ static void checkpoint_free(yk__checkpoint *ckpt)
     yk__free(ckpt);
 }
 
-/* Refuses an existing folder without a checkpoint; removes an empty one. */
+/* Refuses an existing folder without a checkpoint of ours; removes an empty one. A Trainer's checkpoint has a file of that name too. */
 static yk_status check_place(const char *dir, yk_error *err)
 {
-    struct stat st;
-    if (!yk__folder_is(dir))
+    yk_error why = YK_ERROR_INIT;
+    json_t *state = NULL;
+    if (!yk__folder_is(dir) || !rmdir(dir))
         return YK_OK;
-    char *path = yk__format("%s/" STATE, dir);
-    if (!path)
-        return yk__fail_mem(err, strlen(dir), "a path");
-    if (lstat(path, &st) && rmdir(dir))
-        yk__fail(err, YK_E_IO, "%s: is there and is no checkpoint: choose another name", dir);
-    yk__free(path);
+    if (yk__checkpoint_state(dir, &state, &why) == YK_E_MEM)
+        yk__fail(err, why.status, "%s", why.text);
+    else if (!yk__checkpoint_ours(state))
+        yk__fail(err, YK_E_IO, "%s: is there and is no checkpoint of Yoke: choose another name", dir);
+    json_decref(state);
     return err->status;
 }
 
@@ -209,7 +210,7 @@ static size_t name_length(const char *dir)
 
 char *yk__checkpoint_temporary(const char *dir)
 {
-    return yk__format("%.*s.tmp", (int)name_length(dir), dir);
+    return yk__format("%.*s" YK__CHECKPOINT_TMP, (int)name_length(dir), dir);
 }
 
 yk_status yk__checkpoint_begin(const char *dir, yk__checkpoint **out, yk_error *err)
@@ -220,7 +221,7 @@ yk_status yk__checkpoint_begin(const char *dir, yk__checkpoint **out, yk_error *
     const size_t n = name_length(dir);
     ckpt->dir = yk__strndup(dir, n);
     ckpt->tmp = yk__checkpoint_temporary(dir);
-    ckpt->old = ckpt->dir ? yk__format("%s.old", ckpt->dir) : NULL;
+    ckpt->old = ckpt->dir ? yk__format("%s" YK__CHECKPOINT_OLD, ckpt->dir) : NULL;
     ckpt->files = json_object();
     if (!ckpt->dir || !ckpt->tmp || !ckpt->old || !ckpt->files)
         yk__fail_mem(err, n, "a checkpoint");
@@ -461,6 +462,12 @@ static void model_name(const char *dir, yk_error *err)
         yk__fail(err, YK_E_FORMAT, "%s: expected a checkpoint (" STATE "), got the folder of a model: open it as a model (--from, "
                  "yk_model_from_pretrained, yk_model_load)", dir);
     yk__free(config);
+}
+
+bool yk__checkpoint_ours(const json_t *state)
+{
+    const char *format = json_string_value(json_object_get(state, "format"));
+    return format && !strcmp(format, "yoke-checkpoint");
 }
 
 yk_status yk__checkpoint_state(const char *dir, json_t **state, yk_error *err)

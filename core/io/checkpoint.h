@@ -2,19 +2,25 @@
 /*
  * A checkpoint folder: safetensors files and one trainer_state.json, with the trainer's own state and the size and sum of each file.
  *
- * A save writes DIR.tmp, syncs every file and the folder, exchanges it with an older DIR, and removes the older one last. If the file
- * system cannot exchange, the older one is DIR.old for a moment; at any moment one of DIR, DIR.old is whole. Other files in a checkpoint
- * that is written again stay in it. Reading checks sizes and sums before anything is used: CRC-32C, or a hash in older checkpoints.
- * Errors: YK_E_IO, YK_E_FORMAT, YK_E_MEM; messages begin with the path. Thread rule: one thread per object.
+ * A save writes DIR.yoke-tmp, syncs every file and the folder, exchanges it with an older DIR, and removes the older one last. If the
+ * file system cannot exchange, the older one is DIR.yoke-old for a moment; at any moment DIR or DIR.yoke-old is whole. Other files in a
+ * checkpoint that is written again stay in it. Reading checks sizes and sums before anything is used: CRC-32C, or a hash in older
+ * checkpoints. Errors: YK_E_IO, YK_E_FORMAT, YK_E_MEM; messages begin with the path. Thread rule: one thread per object.
  */
 #ifndef YOKE_CORE_IO_CHECKPOINT_H
 #define YOKE_CORE_IO_CHECKPOINT_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
+#include "core/io/folder.h"
 #include "core/io/safetensors.h"
 
 typedef struct yk__checkpoint yk__checkpoint;
+
+/* Reserved endings: a user may have copies of a checkpoint as DIR.old or DIR.tmp. */
+#define YK__CHECKPOINT_TMP YK__FOLDER_TMP
+#define YK__CHECKPOINT_OLD ".yoke-old"
 
 #define YK__CHECKPOINT_MARK "writers.mark" /* a file that is there for a moment, and goes with the remains of a save */
 
@@ -37,6 +43,8 @@ yk_status yk__checkpoint_remove(const char *dir, yk_error *err);
 
 /* The state alone, with no check but that "files" is an object; the caller json_decref()s it. */
 yk_status yk__checkpoint_state(const char *dir, json_t **state, yk_error *err);
+/* True if Yoke wrote the state: Hugging Face's Trainer writes a file of the same name. NULL is false. */
+bool yk__checkpoint_ours(const json_t *state);
 /* Checks that the files exist with the sizes in the state, which is quick; their sums are not computed. */
 yk_status yk__checkpoint_sizes(const char *dir, const json_t *state, yk_error *err);
 /* The state of a whole checkpoint; the caller json_decref()s it. *mark: for yk__checkpoint_same. */

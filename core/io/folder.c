@@ -15,15 +15,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/advance.h"
 #include "core/base/limit.h"
+#include "core/base/log.h"
 #include "core/base/mem.h"
 
 #define STAGE ".yoke-save"
+#define GONE ".yoke-gone"
 
 static yk_status path_fail(const char *path, const char *what, yk_error *err)
 {
@@ -204,6 +207,7 @@ yk_status yk__folder_exchange(const char *from, const char *to, const char *asid
 
 /* ---- Files ---- */
 
+/* The bytes reach the disk, if it is one: devices and pipes have none. */
 static yk_status write_whole(int fd, const char *path, const char *text, size_t bytes, yk_error *err)
 {
     while (bytes) {
@@ -216,22 +220,26 @@ static yk_status write_whole(int fd, const char *path, const char *text, size_t 
         text += n;
         bytes -= (size_t)n;
     }
-    return yk__folder_sync_file(fd) ? path_fail(path, "cannot be synced", err) : YK_OK;
+    return yk__folder_sync_file(fd) && errno != EINVAL && errno != EROFS ? path_fail(path, "cannot be synced", err) : YK_OK;
 }
 
-yk_status yk__folder_write_file(const char *path, const char *text, size_t bytes, yk_error *err)
+static yk_status fd_write(int fd, const char *path, const char *text, size_t bytes, yk_error *err)
 {
-    char *temp_path = yk__format("%s.tmp", path);
-    int fd = temp_path ? open(temp_path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666) : -1;
+    if (fd < 0)
+        return path_fail(path, "cannot be opened for writing", err);
+    write_whole(fd, path, text, bytes, err);
+    if (close(fd) && !err->status)
+        path_fail(path, "cannot be closed", err);
+    return err->status;
+}
+
+static yk_status file_replace(const char *path, const char *text, size_t bytes, yk_error *err)
+{
+    char *temp_path = yk__format("%s" YK__FOLDER_TMP, path);
     if (!temp_path)
         return yk__fail_mem(err, strlen(path), "a path");
-    if (fd < 0)
-        path_fail(temp_path, "cannot be created", err);
-    else
-        write_whole(fd, temp_path, text, bytes, err);
-    if (fd >= 0 && close(fd) && !err->status)
-        path_fail(temp_path, "cannot be closed", err);
-    if (!err->status && rename(temp_path, path))
+    const int fd = open(temp_path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (!fd_write(fd, temp_path, text, bytes, err) && rename(temp_path, path))
         path_fail(path, "the new file cannot be renamed to it", err);
     if (err->status && fd >= 0)
         unlink(temp_path);
@@ -239,11 +247,40 @@ yk_status yk__folder_write_file(const char *path, const char *text, size_t bytes
     return err->status ? err->status : yk__folder_sync_parent(path, err);
 }
 
+bool yk__folder_file(const char *path, char real[PATH_MAX])
+{
+    struct stat st;
+    const bool there = !lstat(path, &st), is_link = there && S_ISLNK(st.st_mode);
+    if (is_link && (!realpath(path, real) || stat(real, &st)))
+        return false;
+    if (!is_link)
+        snprintf(real, PATH_MAX, "%s", path);
+    return strlen(path) < PATH_MAX && (!there || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode));
+}
+
+bool yk__folder_same(const char *one, const char *two)
+{
+    struct stat a, b;
+    return !stat(one, &a) && !stat(two, &b) && S_ISREG(a.st_mode) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+yk_status yk__folder_write_file(const char *path, const char *text, size_t bytes, yk_error *err)
+{
+    char real[PATH_MAX];
+    if (yk__folder_file(path, real))
+        return file_replace(real, text, bytes, err);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666); /* a pipe without a reader is ENXIO */
+    if (fd >= 0)
+        fcntl(fd, F_SETFL, 0);
+    return fd_write(fd, path, text, bytes, err);
+}
+
 /* ---- Several files together ----
  *
  * A save writes new files into DIR/.yoke-save.tmp. yk__stage_commit syncs them and renames the folder to DIR/.yoke-save. From that moment
- * the new files count, and yk__stage_commit moves them to their places one by one. The next yk__stage_begin removes a left .yoke-save.tmp,
- * and finishes a left .yoke-save. yk__stage_check makes a left .yoke-save an error that names the remedy. It ignores a .yoke-save.tmp. */
+ * the new files count, and yk__stage_commit moves them to their places one by one. A file NAME.yoke-gone says that NAME goes. The next
+ * yk__stage_begin removes a left .yoke-save.tmp, and finishes a left .yoke-save. yk__stage_check makes a left .yoke-save an error that
+ * names the remedy. It ignores a .yoke-save.tmp. */
 
 static bool stage_owns(void *user, const char *name)
 {
@@ -251,10 +288,35 @@ static bool stage_owns(void *user, const char *name)
     return true;
 }
 
-/* Moves the files of a whole stage to their places. */
+/* Removes, for each NAME.yoke-gone in the stage, NAME in dir; without dir that file itself. */
+static yk_status gone_remove(const char *whole, const char *dir, yk_error *err)
+{
+    const size_t k = strlen(GONE);
+    const int place = dir ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (dir && place < 0)
+        return path_fail(dir, "cannot be opened as a folder", err);
+    DIR *d = entries_of(yk__folder_open(whole, err), whole, err);
+    for (struct dirent *e; d && !err->status && (e = yk__folder_next(d, whole, err));) {
+        const size_t n = strlen(e->d_name);
+        if (n <= k || strcmp(e->d_name + n - k, GONE) != 0)
+            continue;
+        if (dir)
+            e->d_name[n - k] = 0;
+        if (unlinkat(dir ? place : dirfd(d), e->d_name, 0) && errno != ENOENT)
+            yk__fail(err, YK_E_IO, "%s: the former %s cannot be removed: %s", dir ? dir : whole, e->d_name, strerror(errno));
+    }
+    if (d)
+        closedir(d);
+    if (place >= 0)
+        close(place);
+    return err->status;
+}
+
+/* Brings the files of a whole stage to their places. */
 static yk_status stage_finish(const char *whole, const char *dir, yk_error *err)
 {
-    if (yk__folder_move(whole, dir, NULL, NULL, err) || sync_folder(dir, err))
+    if (gone_remove(whole, dir, err) || sync_folder(dir, err) || gone_remove(whole, NULL, err) ||
+        yk__folder_move(whole, dir, NULL, NULL, err) || sync_folder(dir, err))
         return err->status;
     return rmdir(whole) ? path_fail(whole, "cannot be removed", err) : sync_folder(dir, err);
 }
@@ -272,6 +334,44 @@ yk_status yk__stage_begin(const char *dir, char **stage, yk_error *err)
         yk__free(path);
     else
         *stage = path;
+    return err->status;
+}
+
+static bool stage_has(const char *stage, const char *name, struct stat *st)
+{
+    char *path = yk__format("%s/%s", stage, name);
+    const bool has = path && !lstat(path, st);
+    yk__free(path);
+    return has;
+}
+
+static yk_status gone_put(const char *stage, const char *name, yk_error *err)
+{
+    char *path = yk__format("%s/%s" GONE, stage, name);
+    const int fd = path ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666) : -1;
+    if (!path)
+        yk__fail_mem(err, strlen(stage), "a path");
+    else if (fd < 0)
+        path_fail(path, "cannot be created", err);
+    if (fd >= 0)
+        close(fd);
+    yk__free(path);
+    return err->status;
+}
+
+yk_status yk__stage_together(const char *dir, const char *const *names, yk_error *err)
+{
+    char *stage = yk__format("%s/" STAGE ".tmp", dir);
+    struct stat st;
+    bool any = false;
+    if (!stage)
+        return yk__fail_mem(err, strlen(dir), "a path");
+    for (size_t i = 0; names[i]; i++)
+        any = any || stage_has(stage, names[i], &st);
+    for (size_t i = 0; any && names[i] && !err->status; i++)
+        if (!stage_has(stage, names[i], &st) && stage_has(dir, names[i], &st) && !S_ISDIR(st.st_mode) && !gone_put(stage, names[i], err))
+            yk__log(YK_LOG_WARN, "save", "%s: %s belongs to the files that are replaced, and is removed", dir, names[i]);
+    yk__free(stage);
     return err->status;
 }
 
@@ -308,7 +408,7 @@ yk_status yk__stage_check(const char *dir, yk_error *err)
     if (yk__folder_is(whole))
         yk__fail(err, YK_E_FORMAT,
                  "%s: a save was interrupted while new files took the place of old ones; they lie whole in " STAGE
-                 " in it: move those that are left there to %s and remove that folder",
+                 " in it: move those that are left there to %s (NAME" GONE " says that NAME is removed) and remove that folder",
                  dir, dir);
     yk__free(whole);
     return err->status;

@@ -81,6 +81,7 @@ static const signature signatures[] = {
     SIGN(0, "!<arch>\n", ALL, "an ar archive", UNPACK),
     SIGN(0, "070701", ALL, "a cpio archive", UNPACK),
     SIGN(0, "070702", ALL, "a cpio archive", UNPACK),
+    SIGN(0, "\0\5\x16\7\0\2\0\0", ALL, "a file of attributes from macOS (AppleDouble)", "name the file without ._"),
     SIGN(0, "MSCF\0\0\0\0", ALL, "a cabinet archive", UNPACK),
     FORM(yk__form_compress, ALL, "a file of compress (.Z)", UNPACK),
     SIGN(0, "MMIDIDX\0\0", ALL, "the index of Megatron's token file", "name the .bin file beside it"),

@@ -62,7 +62,7 @@ yk_status yk__paths_add_folder(yk__paths *paths, const char *dir, yk__paths_acce
     if (!d)
         return yk__fail_open(err, dir, errno);
     while (!s && (entry = yk__folder_next(d, dir, &cut)))
-        if (accept(user, entry->d_name))
+        if (entry->d_name[0] != '.' && accept(user, entry->d_name)) /* macOS puts a ._NAME beside a NAME, with attributes */
             s = path_adopt(paths, yk__format("%s/%s", dir, entry->d_name), err);
     closedir(d);
     if (!s)

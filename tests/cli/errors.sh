@@ -277,6 +277,30 @@ no_output() { # it writes nothing there and does not miss it
 : >"$out/empty"
 ok "no standard output, and nothing to write" no_output
 
+# What stands at the place of a result stays what it is: a pipe, a device, a link, the input itself, a file under a near name.
+kept_kinds() (
+    cd "$out" && "$yoke" tokenize --tokenizer bytes text --output ids && mkfifo pipe && ln -s old link && ln -s /dev/full full.bin &&
+        ln -s /dev/null null.bin && ln -s new dangling && echo old | tee old ids.yoke >ids.tmp && exec 3<>pipe || return 1
+    for to in pipe link null.bin dangling ids; do
+        "$yoke" tokenize --tokenizer bytes text --output "$to" || return 1
+    done
+    head -c "$(wc -c <ids)" <&3 | cmp - ids && exec 3>&- && [ -p pipe ] && [ -L link ] && [ -L null.bin ] && [ -c /dev/null ] &&
+        cmp old ids && cmp new ids && cmp ids.yoke ids.tmp &&
+        refuses 1 "full.bin: writing failed" tokenize --tokenizer bytes text --output full.bin && [ -L full.bin ] &&
+        refuses 1 "pipe: cannot be opened for writing" tokenize --tokenizer bytes text --output pipe
+)
+ok "a pipe, a device and a link take the result, and stay what they are" kept_kinds
+kept_input() (
+    cd "$out" && printf 'one line\n' | tee rows.txt >rows && ln rows.txt hard && ln -s rows.txt soft || return 1
+    for to in rows.txt hard soft; do
+        refuses 2 "which would be lost" tokenize --tokenizer bytes rows.txt --output $to &&
+            refuses 2 "which would be lost" predict --from model --data lines:rows.txt --output $to &&
+            refuses 2 "which would be lost" train --model bert --tokenizer bytes --data csv:rows.txt --log $to --output-dir no &&
+            cmp rows rows.txt || return 1
+    done
+)
+ok "a result in the place of its input is refused" kept_input
+
 # An input that is missing or not to be read is 2 in every command.
 missing() {
     mkdir -p "$out/bare" && printf '{"model_type": "whale"}' >"$out/bare/config.json" || return 1

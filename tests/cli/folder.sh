@@ -78,6 +78,21 @@ casing() { # decided by an option, and kept wherever the folder lies
 }
 ok "casing and added tokens are saved, in checkpoints too, and no folder's name decides them" casing
 
+replaced() { # in a folder of another model: its tokenizer's further files would be read with the new ones, or in their place
+    rm -rf "$out/cased/r" && cp -r "$data/models/bert-tiniest" "$out/cased/r" &&
+        chmod -R u+w "$out/cased/r" && echo mine >"$out/cased/r/notes" || return 1
+    for tokenizer in "$out/cased/here" bytes; do
+        "$yoke" train --model bert --model-config hidden_size=8,num_hidden_layers=1,num_attention_heads=1,intermediate_size=8 \
+            --max-steps 1 --tokenizer $tokenizer --global-batch 4 --max-length 16 --output-dir "$out/cased/r" --overwrite-output-dir \
+            --data "csv:$out/rows.csv,text=text,label=category" || return 1
+        ls "$out/cased/r"
+        [ ! -e "$out/cased/r/generation_config.json" ] && [ -e "$out/cased/r/notes" ] &&
+            [ "$(says "$out/cased/r" 'hello <new>')" = "$(says $tokenizer 'hello <new>')" ] || return 1
+    done
+    [ ! -e "$out/cased/r/vocab.txt" ] && [ ! -e "$out/cased/r/special_tokens_map.json" ]
+}
+ok "a model that replaces another does not keep files of its tokenizer" replaced
+
 companions() { # of the model's folder and of the tokenizer's
     for file in special_tokens_map.json generation_config.json; do
         for dir in n n/checkpoint-2; do
@@ -106,7 +121,7 @@ others() { # what is none of ours is neither followed nor counted nor touched
     echo x >"$out/o/checkpoint-2/notes"
     echo x >"$out/o/checkpoint-7"
     ln -s ../p "$out/o/checkpoint-1"
-    ln -s ../p "$out/o/checkpoint-8.tmp"
+    ln -s ../p "$out/o/checkpoint-8.yoke-tmp"
     ln -s ../p "$out/o/checkpoint-12.old"
     short 2>"$out/err"
     code=$?
@@ -115,20 +130,26 @@ others() { # what is none of ours is neither followed nor counted nor touched
 }
 ok "links, files and other folders are left alone" others
 ok "a link where a checkpoint is to be written is an error that names it" \
-    grep -q "checkpoint-8.tmp: cannot be opened as a folder" "$out/err"
+    grep -q "checkpoint-8.yoke-tmp: cannot be opened as a folder" "$out/err"
 
-foreign() { # a foreign file stays, in a folder that is named once
+foreign() { # a foreign file stays, in a folder that is named once, and so do a user's copies
     rm -rf "$out/o"
-    short --max-steps 4 || return 1
+    short --max-steps 4 && cp -r "$out/o/checkpoint-4" "$out/copy" || return 1
+    for copy in 3.old 16.tmp; do
+        cp -r "$out/copy" "$out/o/checkpoint-$copy" || return 1
+    done
     echo x >"$out/o/checkpoint-4/notes"
     mkdir "$out/o/checkpoint-4/sub" && echo x >"$out/o/checkpoint-4/sub/model.safetensors"
     short --resume-from-checkpoint last 2>"$out/err" || return 1
     cat "$out/err"
+    for copy in 3.old 16.tmp; do
+        diff -r "$out/copy" "$out/o/checkpoint-$copy" && rm -r "$out/o/checkpoint-$copy" || return 1
+    done
     left checkpoint-4 checkpoint-16 checkpoint-20 &&
         [ "$(cd "$out/o/checkpoint-4" && find . -type f | sort | tr '\n' ' ')" = "./notes ./sub/model.safetensors " ] &&
         [ "$(grep -c 'checkpoint-4: .* in it cannot be removed' "$out/err")" = 1 ]
 }
-ok "a foreign file in a checkpoint stays, and its folder is named once" foreign
+ok "a foreign file in a checkpoint stays, and its folder is named once; copies of checkpoints stay" foreign
 
 earlier() { # a run that goes on from an earlier step is the newer one
     rm -rf "$out/o"

@@ -248,14 +248,14 @@ ok "classes of other names" other_names
 # The newest one whose files are whole, and what an interrupted save left is gone.
 newest_whole() {
     rm -rf "$out/w" && mlp "$out/w" --devices cpu:0 --save-steps 10 --max-steps 29 || return 1
-    mkdir "$out/w/checkpoint-24.tmp" "$out/w/checkpoint-25.tmp" && echo 1 >"$out/w/checkpoint-24.tmp/model.safetensors" &&
-        echo 1 >"$out/w/checkpoint-25.tmp/mine" && truncate -s 1000 "$out/w/checkpoint-20/model.safetensors" || return 1
+    mkdir "$out/w/checkpoint-24.yoke-tmp" "$out/w/checkpoint-25.yoke-tmp" && echo 1 >"$out/w/checkpoint-24.yoke-tmp/model.safetensors" &&
+        echo 1 >"$out/w/checkpoint-25.yoke-tmp/mine" && truncate -s 1000 "$out/w/checkpoint-20/model.safetensors" || return 1
     mlp "$out/w" --devices cpu:0 --resume-from-checkpoint last --log "$out/w.log" 2>"$out/err"
     code=$?
     cat "$out/err"
     [ $code = 0 ] && grep "checkpoint-20/model.safetensors: 1000 bytes, expected .*: an older one is taken" "$out/err" &&
-        [ "$(head -n 1 "$out/w.log" | grep -o '"step": [0-9]*')" = '"step": 11' ] && [ ! -e "$out/w/checkpoint-24.tmp" ] &&
-        [ -e "$out/w/checkpoint-25.tmp/mine" ]
+        [ "$(head -n 1 "$out/w.log" | grep -o '"step": [0-9]*')" = '"step": 11' ] && [ ! -e "$out/w/checkpoint-24.yoke-tmp" ] &&
+        [ -e "$out/w/checkpoint-25.yoke-tmp/mine" ]
 }
 ok "the newest checkpoint that is whole" newest_whole
 

@@ -350,7 +350,7 @@ START_TEST(a_place_that_takes_no_checkpoint_is_refused)
     ranks_folder_make();
     setenv("YOKE_EMERGENCY_CHECKPOINT", "/proc/nodir", 1);
     ck_assert_int_ne(ranks_run(devices, "whole", said, sizeof said), 0);
-    ck_assert_msg(strstr(said, "YOKE_EMERGENCY_CHECKPOINT: /proc/nodir.tmp: cannot make the folder: No such file"), "%s", said);
+    ck_assert_msg(strstr(said, "YOKE_EMERGENCY_CHECKPOINT: /proc/nodir.yoke-tmp: cannot make the folder: No such file"), "%s", said);
     snprintf(file, sizeof file, "%s/file", ranks_folder);
     ck_assert_int_eq(fclose(fopen(file, "we")), 0);
     setenv("YOKE_EMERGENCY_CHECKPOINT", file, 1);

@@ -198,7 +198,7 @@ static void check_words(uint32_t victim, const char *expected, bool lives)
 static void check_remains(void)
 {
     char path[160];
-    snprintf(path, sizeof path, "%s/checkpoint.tmp", ranks_folder);
+    snprintf(path, sizeof path, "%s/checkpoint.yoke-tmp", ranks_folder);
     ck_assert_msg(access(path, F_OK) != 0, "%s was left", path);
 }
 

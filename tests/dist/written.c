@@ -102,7 +102,7 @@ static void save_split(const net *m, const char *folder, const char *name, bool 
     snprintf(path, sizeof path, "%s/%s", folder, name);
     if (yk_rank(m->job) == 1 || (yk_rank(m->job) > 1 && !has_mark)) {
         snprintf(path, sizeof path, "%s/%s.elsewhere.%u", folder, name, yk_rank(m->job));
-        snprintf(mark, sizeof mark, "%s.tmp", path);
+        snprintf(mark, sizeof mark, "%s.yoke-tmp", path);
         if (has_mark && mkdir(mark, 0700) == 0) {
             strcat(mark, "/writers.mark");
             FILE *f = fopen(mark, "wb");
@@ -159,7 +159,7 @@ static void expect_alike(const char *name)
         expect_same(name, files[i]);
     snprintf(command, sizeof command,
              "for d in together %s; do sed -n '/\"files\"/,/\"model_files\"/p' %s/$d/trainer_state.json > %s/$d.files; done; "
-             "grep -q crc32c %s/together.files && cmp %s/together.files %s/%s.files && ! ls -d %s/*.tmp %s/*/*.mark 2>/dev/null | "
+             "grep -q crc32c %s/together.files && cmp %s/together.files %s/%s.files && ! ls -d %s/*tmp %s/*/*.mark 2>/dev/null | "
              "grep -v elsewhere",
              name, ranks_folder, ranks_folder, ranks_folder, ranks_folder, ranks_folder, name, ranks_folder, ranks_folder);
     ck_assert_msg(system(command) == 0, "%s", command);

@@ -106,7 +106,7 @@ def steps_logged(out):
 
 # What shows that a training is in a phase.
 PHASES = {
-    "checkpoint": lambda out: os.path.isdir(out + "/checkpoint-30.tmp"),
+    "checkpoint": lambda out: os.path.isdir(out + "/checkpoint-30.yoke-tmp"),
     "evaluation": lambda out: '"step": 40,' in lines(out + ".log"),
     "epoch's end": lambda out: f'"step": {2 * PER_EPOCH},' in lines(out + ".log"),
     "last step": lambda out: f'"step": {STEPS},' in lines(out + ".log"),
@@ -134,7 +134,7 @@ def whole(out, cut=False):
             files = json.load(f)["files"]
         for name, entry in files.items():
             assert os.path.getsize(os.path.join(os.path.dirname(state), name)) == entry["bytes"], (state, name)
-    left = [name for name in os.listdir(out) if name.endswith(".tmp")] if os.path.isdir(out) else []
+    left = [name for name in os.listdir(out) if name.endswith(("tmp", ".yoke-old"))] if os.path.isdir(out) else []
     assert cut or not left, left
 
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/base/word.h"
+#include "core/io/folder.h"
 #include "core/run/stage.h"
 #include "tools/config/apply.h"
 #include "tools/spell.h"
@@ -308,11 +309,11 @@ static bool target_check(const yk__cli *cli, const char *path)
 
 static int file_write(const yk__cli *cli, const char *named, answers given)
 {
-    char fresh[PATH_MAX + 8], real[PATH_MAX];
+    char fresh[PATH_MAX + 16], real[PATH_MAX];
     const char *reason, *path = realpath(named, real) ? real : named; /* a link stays one */
     FILE *f;
     folders_make(path);
-    snprintf(fresh, sizeof fresh, "%s.new", path);
+    snprintf(fresh, sizeof fresh, "%s" YK__FOLDER_TMP, path);
     f = fopen(fresh, "we");
     if (f)
         file_print(f, given);

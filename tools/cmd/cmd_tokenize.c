@@ -148,6 +148,8 @@ int yk__cmd_tokenize(int argc, char **argv)
     if (yk__cli_text(&cli, "output") &&
         (yk__cli_on(&cli, "json") || yk__cli_given(&cli, "max-length") || yk__cli_on(&cli, "special-tokens")))
         return yk__cli_usage(&command, "--output writes all ids of the text: no --json, --max-length or --special-tokens with it");
+    if (yk__cli_text(&cli, "output") && yk__folder_same(cli.positional[0], yk__cli_text(&cli, "output")))
+        return yk__cli_usage(&command, "--output %s: is the text itself, which would be lost: name another file", cli.positional[0]);
     max_length = yk__cli_given(&cli, "max-length") ? yk__cli_int(&cli, "max-length", 1, 1 << 24, &bad) : 0;
     if (bad)
         return YK_EXIT_USAGE;

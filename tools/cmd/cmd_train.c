@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/base/word.h"
+#include "core/io/folder.h"
 #include "core/nn/sched.h"
 #include "tools/train/alike.h"
 #include "tools/train/output.h"
@@ -477,10 +478,10 @@ static void write_predictions(train_run *r)
 {
     const bool writes = yk_is_main(r->job);
     const char *reason = NULL;
-    char path[4200], fresh[4208], text[4352];
+    char path[4200], fresh[4216], text[4352];
     FILE *f;
     snprintf(path, sizeof path, "%s/predictions.jsonl", r->out);
-    snprintf(fresh, sizeof fresh, "%s.tmp", path);
+    snprintf(fresh, sizeof fresh, "%s" YK__FOLDER_TMP, path);
     f = writes ? fopen(fresh, "we") : stdout;
     if (f)
         predict_rows(r->job, r->model, r->eval, f, true);

@@ -32,8 +32,12 @@ typedef struct entry {
     uint64_t saves;  /* its number, larger than every earlier one's; 0 in old versions */
     double saved_at; /* order of checkpoints of such a version */
     bool own;        /* written by this launch */
-    bool old; /* called checkpoint-STEP.old */
+    int ending;      /* index in endings */
 } entry;
+
+/* Endings of names after checkpoint-STEP. A save of an earlier version, or a user, made one of COPY: it is read, and never removed. */
+enum { PLAIN, ASIDE, COPY, ENDINGS };
+static const char *const endings[ENDINGS] = {"", YK__CHECKPOINT_OLD, ".old"};
 
 typedef struct listing {
     entry *item; /* oldest first */
@@ -42,22 +46,22 @@ typedef struct listing {
 
 static void entry_path(const char *dir, const entry *e, char *path, size_t bytes)
 {
-    snprintf(path, bytes, "%s/checkpoint-%" PRId64 "%s", dir, e->step, e->old ? ".old" : "");
+    snprintf(path, bytes, "%s/checkpoint-%" PRId64 "%s", dir, e->step, endings[e->ending]);
 }
 
-/* The step in "checkpoint-STEP", or in "checkpoint-STEP.old"; false for every other name. */
+/* The step in "checkpoint-STEP" and its ending; false for every other name. */
 static bool entry_parse(const char *name, entry *e)
 {
     char again[64];
     *e = (entry){0};
     if (sscanf(name, "checkpoint-%" SCNd64, &e->step) != 1 || e->step < 0)
         return false;
-    snprintf(again, sizeof again, "checkpoint-%" PRId64, e->step);
-    if (!strcmp(name, again))
-        return true;
-    strcat(again, ".old");
-    e->old = true;
-    return !strcmp(name, again);
+    for (; e->ending < ENDINGS; e->ending++) {
+        snprintf(again, sizeof again, "checkpoint-%" PRId64 "%s", e->step, endings[e->ending]);
+        if (!strcmp(name, again))
+            return true;
+    }
+    return false;
 }
 
 /* Reads an integer, which is text if it may exceed the range of JSON readers. */
@@ -74,8 +78,7 @@ static bool state_read(const char *path, entry *e)
     json_t *state = NULL;
     if (lstat(path, &st) || !S_ISDIR(st.st_mode) || yk__checkpoint_state(path, &state, &ignored))
         return false;
-    const char *format = json_string_value(json_object_get(state, "format"));
-    const bool ours = format && !strcmp(format, "yoke-checkpoint");
+    const bool ours = yk__checkpoint_ours(state);
     const json_t *saved_at = json_object_get(state, "saved_at");
     const char *run = json_string_value(json_object_get(state, "run")), *own = restart_run();
     e->saved_at = json_is_number(saved_at) ? json_number_value(saved_at) : 0;
@@ -102,20 +105,20 @@ static int entry_order(const void *a, const void *b)
     return (x->step > y->step) - (x->step < y->step);
 }
 
-static bool listing_has(const listing *l, int64_t step, bool old)
+static bool listing_has(const listing *l, int64_t step)
 {
     for (size_t i = 0; i < l->n; i++)
-        if (l->item[i].step == step && l->item[i].old == old)
+        if (l->item[i].step == step && l->item[i].ending == PLAIN)
             return true;
     return false;
 }
 
-/* Drops "checkpoint-STEP.old", unless an interrupted save left no checkpoint of that step. */
+/* Drops names with an ending, unless an interrupted save left no checkpoint of that step. */
 static void listing_drop_old(listing *l)
 {
     size_t n = 0;
     for (size_t i = 0; i < l->n; i++)
-        if (!l->item[i].old || !listing_has(l, l->item[i].step, false))
+        if (l->item[i].ending == PLAIN || !listing_has(l, l->item[i].step))
             l->item[n++] = l->item[i];
     l->n = n;
 }
@@ -146,12 +149,13 @@ static bool listing_read(const char *dir, listing *l, yk_error *why)
     return !why->status;
 }
 
-static bool is_stuck(const checkpoints *c, int64_t step)
+/* True if the entry stays, without counting: a copy, or a folder whose removal failed. */
+static bool is_stuck(const checkpoints *c, const entry *e)
 {
     for (size_t i = 0; i < c->n_stuck; i++)
-        if (c->stuck[i] == step)
+        if (c->stuck[i] == e->step)
             return true;
-    return false;
+    return e->ending == COPY;
 }
 
 static void remove_entry(checkpoints *c, const entry *e)
@@ -178,9 +182,9 @@ static void checkpoints_trim(checkpoints *c, int64_t written)
         return;
     }
     for (size_t i = 0; i < l.n; i++)
-        count += !is_stuck(c, l.item[i].step);
+        count += !is_stuck(c, &l.item[i]);
     for (size_t i = 0; i < l.n && count > c->limit; i++) {
-        if (l.item[i].step == written || is_stuck(c, l.item[i].step))
+        if (l.item[i].step == written || is_stuck(c, &l.item[i]))
             continue;
         remove_entry(c, &l.item[i]);
         count--;
@@ -372,12 +376,12 @@ void checkpoints_clear(const char *dir)
         struct stat st;
         entry e;
         char path[4352], name[256];
-        const size_t n = strlen(f->d_name);
-        if (n < 5 || n >= sizeof name || strcmp(f->d_name + n - 4, ".tmp") != 0)
+        const size_t n = strlen(f->d_name), k = strlen(YK__CHECKPOINT_TMP);
+        if (n <= k || n >= sizeof name || strcmp(f->d_name + n - k, YK__CHECKPOINT_TMP) != 0)
             continue;
-        snprintf(name, sizeof name, "%.*s", (int)(n - 4), f->d_name);
+        snprintf(name, sizeof name, "%.*s", (int)(n - k), f->d_name);
         snprintf(path, sizeof path, "%s/%s", dir, f->d_name);
-        if (((entry_parse(name, &e) && !e.old) || !strcmp(name, "checkpoint-best")) && !lstat(path, &st) && S_ISDIR(st.st_mode))
+        if (((entry_parse(name, &e) && e.ending == PLAIN) || !strcmp(name, "checkpoint-best")) && !lstat(path, &st) && S_ISDIR(st.st_mode))
             yk__checkpoint_remove(path, &ignored); /* files that are not a checkpoint's stay */
     }
     if (d)

@@ -26,7 +26,7 @@ typedef struct checkpoints {
  * is a line on standard error, once. */
 void checkpoint_save(checkpoints *c, yk_job *job, uint64_t steps);
 /* In a restarted job: loads the newest checkpoint of an earlier attempt, from dir or the emergency checkpoint. Else, or without one,
- * loads checkpoint `from`; "last" means the newest in dir, or the .old of an interrupted save; NULL for none. The newest is the one with
+ * loads checkpoint `from`; "last" means the newest in dir, or one that a save put aside; NULL for none. The newest is the one with
  * the largest number whose files all exist in full length; a line names a newer broken one. Later checkpoints of the job count as newer
  * than any in dir. Collective. */
 void checkpoint_resume(checkpoints *c, yk_job *job, const char *from);

@@ -470,9 +470,7 @@ static yk_status load_file(yk_job *job, const char *dir, const char *file, bool 
 
 static yk_status check_format(const char *dir, const json_t *state, yk_error *err)
 {
-    const json_t *format = json_object_get(state, "format");
-    if (!json_is_string(format) || strcmp(json_string_value(format), "yoke-checkpoint") != 0 ||
-        json_integer_value(json_object_get(state, "version")) != 1)
+    if (!yk__checkpoint_ours(state) || json_integer_value(json_object_get(state, "version")) != 1)
         return yk__fail(err, YK_E_FORMAT, "%s: no checkpoint of Yoke, version 1", dir);
     return YK_OK;
 }

@@ -19,6 +19,7 @@
 #include "core/job/checkpoint/job_hash.h"
 #include "core/job/checkpoint/stored_values.h"
 #include "core/job/param.h"
+#include "core/text/tokenizer.h"
 
 struct yk_weights {
     yk_job *job;
@@ -222,13 +223,15 @@ static yk_status tensor_fetch(void *user, int64_t i, uint64_t from, void *buf, s
     return YK_OK;
 }
 
-/* Writes a temporary file, syncs and renames it, so that `file` is the old or the new one, never a half. */
-static yk_status write_file(const char *file, const yk__safetensors_out *t, int64_t n, writer *w, yk_error *err)
+/* Writes a temporary file, syncs and renames it, so that the file is the old or the new one, never a half. A link stays one. */
+static yk_status write_file(const char *named, const yk__safetensors_out *t, int64_t n, writer *w, yk_error *err)
 {
     const char *const meta[] = {"format", "pt"};
-    char temporary[4096];
+    char file[PATH_MAX], temporary[PATH_MAX + 16];
     int fd;
-    snprintf(temporary, sizeof temporary, "%s.tmp", file);
+    if (!yk__folder_file(named, file))
+        return yk__fail(err, YK_E_IO, "%s: expected a file's name, got a device, a pipe or a link that leads nowhere", named);
+    snprintf(temporary, sizeof temporary, "%s" YK__FOLDER_TMP, file);
     fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0)
         return yk__fail(err, YK_E_IO, "%s: cannot create it: %s", temporary, strerror(errno));
@@ -294,13 +297,21 @@ const char *yk_stage_begin(yk_job *job, const char *dir)
     return yk_ok(job) ? job->scratch : NULL;
 }
 
+static yk_status stage_commit(const char *dir, yk_error *err)
+{
+    static const char *const model[] = {"config.json", "generation_config.json", NULL};
+    if (yk__stage_together(dir, yk__tokenizer_files, err) || yk__stage_together(dir, model, err))
+        return err->status;
+    return yk__stage_commit(dir, err);
+}
+
 void yk_stage_commit(yk_job *job, const char *dir)
 {
     YK__ACT_HERE(YK__ACT_CALL);
     yk_error err = YK_ERROR_INIT;
     if (yk_is_main(job) && !yk_ok(job))
         yk__stage_abandon(dir);
-    else if (yk_is_main(job) && yk__stage_commit(dir, &err))
+    else if (yk_is_main(job) && stage_commit(dir, &err))
         yk__job_fail(job, &err);
     yk_barrier(job);
 }

@@ -174,6 +174,7 @@ static const struct sample {
     {"ar", 0, 16, "!<arch>\na.o/    ", PAD, 0},
     {"cpio", 0, 14, "07070100000001", PAD, 0},
     {"cpio", 0, 14, "07070200000001", PAD, 0},
+    {"AppleDouble", 0, 16, "\0\5\x16\7\0\2\0\0Mac OS X", PAD, 0},
     {"cabinet", 0, 12, "MSCF\0\0\0\0\2\x18\0\0", PAD, 0},
     {"compress", 0, 6, "\x1f\x9d\x90T\xde\x80", PAD, 0},
     {"ONNX Runtime", 0, 8, "\x1c\0\0\0ORTM", PAD, 0},

@@ -92,6 +92,7 @@ START_TEST(shards_are_one_stream)
     ids_write("train-01.bin", 333, 1, 2);
     ids_write("train-1.bin", 334, 667, 2);
     bytes_write("notes.txt", "no ids", 6);
+    ids_write("._train-00.bin", 5000, 333, 2); /* hidden */
     snprintf(list, sizeof list, "%s+%s", path_of("train-0?.bin"), path_of("train-1.bin"));
     const char *const names[] = {dir, path_of("train-*.bin"), list};
     for (int eval = 0; eval < 2; eval++) {

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <check.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -21,6 +22,7 @@
 #include "tests/support/run.h"
 
 static int calls_left = -1; /* until the kill; below 0: none */
+static bool no_exchange;     /* a file system that cannot exchange two names */
 static char folder[64], place[96];
 
 static void count_call(void)
@@ -32,7 +34,8 @@ static void count_call(void)
 int renameat2(int from, const char *a, int to, const char *b, unsigned flags)
 {
     count_call();
-    return (int)syscall(SYS_renameat2, from, a, to, b, flags);
+    errno = EINVAL;
+    return flags && no_exchange ? -1 : (int)syscall(SYS_renameat2, from, a, to, b, flags);
 }
 
 int renameat(int from, const char *a, int to, const char *b)
@@ -171,7 +174,10 @@ static int model_which(void)
     if (!yk_ok(job) && strstr(yk_error_text(job), "interrupted"))
         hidden = -1;
     yk_close(job);
-    return hidden == 4 && text_is("vocab.txt", "four\n") ? 1 : hidden == 7 && text_is("vocab.txt", "seven\n") ? 2 : (int)hidden;
+    const bool former = text_is("tokenizer.json", "four\n"), any = former || !text_is("tokenizer.json", "");
+    if (hidden == 4 && text_is("vocab.txt", "four\n") && former)
+        return 1;
+    return hidden == 7 && text_is("vocab.txt", "seven\n") && !any ? 2 : (int)hidden;
 }
 
 static int model_verify(int unused)
@@ -180,7 +186,9 @@ static int model_verify(int unused)
     (void)unused;
     if (is != -1)
         return is;
-    shell_run("mv %s/.yoke-save/* %s && rmdir %s/.yoke-save", place, place, place); /* as the error says */
+    /* as the error says */
+    shell_run("cd %s/.yoke-save && for f in *.yoke-gone; do rm -f \"$f\" ../\"${f%%.yoke-gone}\"; done; mv * ..; cd .. && rmdir .yoke-save",
+              place);
     return model_which() == 2 ? 2 : 9;
 }
 
@@ -191,7 +199,7 @@ START_TEST(a_model)
     snprintf(place, sizeof place, "%s/model", folder);
     ck_assert_int_eq(fork_run(model_make, 4), 0);
     ck_assert_int_eq(fork_run(model_make, 7), 0);
-    shell_run("echo four >%s/4/vocab.txt; echo seven >%s/7/vocab.txt", folder, folder);
+    shell_run("cd %s; echo four | tee 4/vocab.txt >4/tokenizer.json; echo seven >7/vocab.txt", folder); /* tokenizer.json is read first */
     kill_everywhere(model_reset, model_save, model_verify);
     shell_run("rm -rf %s", folder);
 }
@@ -205,7 +213,7 @@ START_TEST(a_model_saved_after_a_kill)
     snprintf(place, sizeof place, "%s/model", folder);
     ck_assert_int_eq(fork_run(model_make, 4), 0);
     ck_assert_int_eq(fork_run(model_make, 7), 0);
-    shell_run("echo seven >%s/7/vocab.txt", folder);
+    shell_run("cd %s; echo four >4/tokenizer.json; echo seven >7/vocab.txt", folder);
     for (int n = 0; n < 40; n += 3) {
         model_reset();
         fork_run(model_save, n);
@@ -231,7 +239,7 @@ static yk_opt *one_step(yk_job *job, yk_opt *opt)
 
 static void checkpoint_reset(void)
 {
-    shell_run("rm -rf %s %s.tmp %s.old && cp -r %s/first %s && echo mine >%s/notes", place, place, place, folder, place, place);
+    shell_run("rm -rf %s %s.yoke-tmp %s.yoke-old && cp -r %s/first %s && echo mine >%s/notes", place, place, place, folder, place, place);
 }
 
 static int checkpoint_first(int unused)
@@ -276,6 +284,7 @@ START_TEST(a_checkpoint)
     ck_assert(text_is("notes", "mine\n")); /* a foreign file stays in a checkpoint that is written again */
     for (int n = 0; n < 40; n += 3) {      /* and what a kill left is cleared by the next save */
         checkpoint_reset();
+        no_exchange = n % 2;
         fork_run(checkpoint_save, n);
         ck_assert_int_eq(fork_run(checkpoint_save, -1), 0);
         ck_assert_int_eq(fork_run(checkpoint_verify, 0), 2);

@@ -80,7 +80,7 @@ static void make_dir(void)
 static void remove_dir(void)
 {
     char cmd[128];
-    snprintf(cmd, sizeof cmd, "rm -rf %s %s.tmp %s.old", dir, dir, dir);
+    snprintf(cmd, sizeof cmd, "rm -rf %s %s.yoke-tmp %s.yoke-old", dir, dir, dir);
     ck_assert_int_eq(system(cmd), 0);
 }
 

@@ -568,16 +568,16 @@ START_TEST(remains_are_cleared)
     struct stat st;
     make_files();
     run r = run_start(false);
-    snprintf(path, sizeof path, "%s.tmp", checkpoint);
+    snprintf(path, sizeof path, "%s.yoke-tmp", checkpoint);
     ck_assert_int_eq(mkdir(path, 0700), 0);
     for (size_t i = 0; i < sizeof remains / sizeof *remains; i++) {
-        snprintf(path, sizeof path, "%s.tmp/%s", checkpoint, remains[i]);
+        snprintf(path, sizeof path, "%s.yoke-tmp/%s", checkpoint, remains[i]);
         fclose(fopen(path, "w"));
     }
     yk_save(r.job, checkpoint);
     ck_assert_msg(yk_ok(r.job), "%s", yk_error_text(r.job));
     ck_assert_int_eq(yk_close(r.job), 0);
-    snprintf(path, sizeof path, "%s.tmp", checkpoint);
+    snprintf(path, sizeof path, "%s.yoke-tmp", checkpoint);
     ck_assert(stat(path, &st) != 0);
 }
 END_TEST
@@ -591,9 +591,9 @@ START_TEST(saving_again_replaces)
     run_train(&r, 1, 1);
     run_train(&r, 3, 3);
     ck_assert_int_eq(yk_close(r.job), 0);
-    snprintf(path, sizeof path, "%s.tmp", checkpoint);
+    snprintf(path, sizeof path, "%s.yoke-tmp", checkpoint);
     ck_assert(stat(path, &st) != 0);
-    snprintf(path, sizeof path, "%s.old", checkpoint);
+    snprintf(path, sizeof path, "%s.yoke-old", checkpoint);
     ck_assert(stat(path, &st) != 0);
     r = run_start(false);
     yk_load(r.job, checkpoint);
@@ -603,6 +603,32 @@ START_TEST(saving_again_replaces)
     yk_load(r.job, checkpoint);
     ck_assert_msg(strstr(yk_error_text(r.job), "another optimizer"), "%s", yk_error_text(r.job));
     yk_close(r.job);
+    remove_files();
+}
+END_TEST
+
+/* Copies that a user made of a checkpoint, beside it or in its place, stay as they are. */
+START_TEST(copies_of_a_checkpoint_stay)
+{
+    static const char *const makings[] = {"cp -r checkpoint checkpoint.old; cp -r checkpoint checkpoint.tmp",
+                                          "rm -r *.old *.tmp; cp -r checkpoint checkpoint.tmp; mv checkpoint checkpoint.old"};
+    char cmd[300];
+    make_files();
+    run r = run_start(false);
+    run_train(&r, 1, 1);
+    snprintf(cmd, sizeof cmd, "cp -r %s %s/first", checkpoint, folder);
+    ck_assert_int_eq(system(cmd), 0);
+    for (size_t i = 0; i < sizeof makings / sizeof *makings; i++) {
+        snprintf(cmd, sizeof cmd, "cd %s && %s", folder, makings[i]);
+        ck_assert_int_eq(system(cmd), 0);
+        yk_save(r.job, checkpoint);
+        ck_assert_msg(yk_ok(r.job), "%s", yk_error_text(r.job));
+        snprintf(cmd, sizeof cmd, "cd %s && diff -r first checkpoint.old && diff -r first checkpoint.tmp && [ -d checkpoint ]", folder);
+        ck_assert_int_eq(system(cmd), 0);
+        snprintf(cmd, sizeof cmd, "cd %s && rm -r first && cp -r checkpoint first", folder); /* the next copies are of this save */
+        ck_assert_int_eq(system(cmd), 0);
+    }
+    ck_assert_int_eq(yk_close(r.job), 0);
     remove_files();
 }
 END_TEST
@@ -625,6 +651,27 @@ START_TEST(other_folders_are_not_replaced)
     ck_assert_int_eq(access(text_file, F_OK), 0);
     ck_assert_int_eq(yk_close(r.job), 1);
     unlink(path);
+    remove_files();
+}
+END_TEST
+
+/* The folder of a checkpoint of Hugging Face's Trainer, which writes a file of the same name, and one whose state nobody can read. */
+START_TEST(checkpoints_of_other_programs_are_not_replaced)
+{
+    static const char *const states[] = {"{\"global_step\": 2, \"log_history\": []}", "{\"files\": {}, \"format\": \"another\"}", "{", ""};
+    char cmd[600];
+    make_files();
+    for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
+        snprintf(cmd, sizeof cmd, "mkdir -p %s && cd %s && echo theirs | tee model.safetensors config.json optimizer.pt >/dev/null && "
+                 "printf '%%s' '%s' > trainer_state.json", checkpoint, checkpoint, states[i]);
+        ck_assert_int_eq(system(cmd), 0);
+        run r = run_start(false);
+        yk_save(r.job, checkpoint);
+        ck_assert_msg(strstr(yk_error_text(r.job), "is no checkpoint of Yoke"), "%s: %s", states[i], yk_error_text(r.job));
+        ck_assert_int_eq(yk_close(r.job), 1);
+        snprintf(cmd, sizeof cmd, "cd %s && [ \"$(cat model.safetensors config.json optimizer.pt | grep -c theirs)\" = 3 ]", checkpoint);
+        ck_assert_int_eq(system(cmd), 0);
+    }
     remove_files();
 }
 END_TEST
@@ -689,7 +736,9 @@ int main(void)
     tcase_add_test(t, a_changed_schedule_rules_at_once);
     tcase_add_test(t, remains_are_cleared);
     tcase_add_test(t, saving_again_replaces);
+    tcase_add_test(t, copies_of_a_checkpoint_stay);
     tcase_add_test(t, other_folders_are_not_replaced);
+    tcase_add_test(t, checkpoints_of_other_programs_are_not_replaced);
     tcase_add_test(t, counts_stay_whole);
     return suite_run("job_resume", t);
 }
