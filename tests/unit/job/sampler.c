@@ -116,6 +116,15 @@ START_TEST(a_restored_epoch_has_not_ended)
 }
 END_TEST
 
+START_TEST(a_split_has_a_limit)
+{
+    uint64_t first = 1, count = 1;
+    yk_split(job, 3000000000u, &first, &count);
+    ck_assert(first == 0 && count == 0);
+    failed_saying(YK_E_ARG, "yk_split of 3000000000 rows: expected a global micro batch of at most 2^31 - 1");
+}
+END_TEST
+
 START_TEST(a_data_set_has_its_end)
 {
     yk_sampler_end(yk_sampler_new(job, &(yk_sampler_config){.rows = 9}), 9);
@@ -331,6 +340,7 @@ int main(void)
     const TTest *const tests[] = {
         a_stream_cannot_be_shuffled, speed_and_dispatch_exclude_each_other, a_stream_does_not_end_before_its_rows,
         the_end_of_a_stream_is_that_of_its_epoch, a_sought_epoch_keeps_its_end, a_restored_epoch_has_not_ended, a_data_set_has_its_end,
+        a_split_has_a_limit,
         places_behind_the_end_are_refused, epochs_have_orders_of_their_own, a_name_is_registered_once, state_that_is_not_there_is_named,
         state_of_another_size_is_named, state_of_a_program_without_is_named, an_accumulation_goes_on_where_it_is_held,
         the_last_window_is_divided_by_its_own_batches, parameters_of_some_batches_get_their_part, a_batch_is_given_once,
