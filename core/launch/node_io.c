@@ -51,9 +51,13 @@ void yk__node_drain(void)
         yk__outlet_drain(&outlets[i], DRAIN_MS);
 }
 
+/* The last word stands behind all output, and is lost with any of it. */
 void yk__node_close(void)
 {
-    yk__node_drain();
+    yk__outlet_drain(&outlets[1], DRAIN_MS);
+    if (!outlets[0].lost && !outlets[1].lost)
+        yk__node_say("end", "");
+    yk__outlet_drain(&outlets[0], DRAIN_MS);
     for (int i = 0; i < 2; i++)
         yk__outlet_close(&outlets[i]);
 }

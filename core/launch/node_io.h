@@ -41,7 +41,7 @@ void yk__node_say(const char *what, const char *text);
 /* Reports the job's end to the launcher, as the local ranks give it: text, and the rank at fault. */
 void yk__node_tell(uint32_t rank, const char *text);
 void yk__node_drain(void); /* waits while a reader takes something */
-void yk__node_close(void); /* drains first */
+void yk__node_close(void); /* drains first; "end" tells the launcher that no output is lost */
 
 /* ---- While ranks run ---- */
 

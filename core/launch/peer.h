@@ -39,6 +39,7 @@ typedef struct yk__peer {
     yk__lines out, err;
     bool ready;           /* the node has answered */
     bool said;            /* the node has reported why its ranks end */
+    bool whole;           /* the node's last word has come, behind all output */
     int64_t killed_at;    /* ms; of the first SIGKILL; 0 before */
     int64_t silent_ms;    /* time without a word from the node, a sum of limited steps */
     uint32_t ranks;

@@ -39,6 +39,8 @@
 #define AGAIN_MS 65000 /* from the first host whose ranks have left to be started again to the last; each may take a minute (launch.c) */
 #define SAY_MS 5000 /* a line names the hosts that have not answered */
 #define SAY_HOSTS 8u
+#define PIPE_PUMPS 64 /* empty any pipe, but end if another process fills it */
+#define SSH_FAILED 255 /* exit code of ssh if its connection fails */
 #define LOST_MS 3000 /* ranks of a host whose connection ended may run on for so long */
 
 struct yk__remote {
@@ -54,6 +56,7 @@ struct yk__remote {
     int64_t checked_at;    /* ms */
     bool urgent;          /* a second signal has come */
     bool lost;            /* a connection ended while ranks ran */
+    uint32_t cut;         /* nodes that gave up a part of their output */
     const yk__peer *again; /* the first host whose ranks have left with YK__LAUNCH_AGAIN; NULL if none */
     int64_t again_at;      /* ms; the remaining hosts are late after this */
     int interrupted, code;
@@ -173,6 +176,8 @@ static void answer_take(yk__remote *remote, yk__peer *peer, char *line)
         ready_take(remote, peer, line + 6);
     else if (!strncmp(line, "error ", 6))
         error_take(remote, peer, line + 6);
+    else if (!strcmp(line, "end"))
+        peer->whole = true;
     else if (!strncmp(line, "verdict ", 8) && peer->ready)
         verdict_take(remote, peer, line + 8);
 }
@@ -244,8 +249,10 @@ static void peer_end(yk__remote *remote, yk__peer *peer, int status)
     peer->pid = 0;
     remote->alive--;
     remote->badly = remote->badly || (code && code != YK__LAUNCH_AGAIN);
-    peer_pump(remote, peer); /* its last output */
+    for (int i = 0; i < PIPE_PUMPS && peer_pump(remote, peer); i++) /* its last output */
+        ;
     yk__peer_hang_up(peer);
+    remote->cut += remote->running && peer->ready && !peer->whole && WIFEXITED(status) && code != SSH_FAILED;
     if (WIFEXITED(status))
         snprintf(how, sizeof how, "ended with exit code %d", code);
     else
@@ -629,7 +636,7 @@ yk_status yk__remote_run(yk__remote *remote, bool *again, int *code, yk_error *e
 static void output_drain(yk__remote *remote)
 {
     char text[160];
-    uint64_t lost = 0;
+    uint64_t lost = remote->cut;
     for (int i = 0; i < 2; i++) {
         yk__outlet_drain(&remote->out[i], DRAIN_MS);
         lost += remote->out[i].lost;

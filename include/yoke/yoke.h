@@ -337,10 +337,10 @@ YK_API yk_t yk_replicated(yk_t x);
 /* Sets the rows of the global micro batch that this rank's inputs hold. They are `local` global row numbers (NULL: 0..local-1), of `global`
  * rows over all ranks. Dropout follows the global row number. Loaders call it themselves. local may be 0. */
 YK_API void yk_set_rows(yk_job *job, int64_t local, const int32_t *row, int64_t global);
-/* [all] [waits] This rank's part of the next global micro batch of n rows, by measured speed: rows *first to *first + *count - 1.
- * Loaders call it themselves. Yoke excludes a rank for a while if it would slow the job down. An excluded rank gets no rows here or from
- * a loader. It runs the same program, somewhat behind the other ranks, and sees the same losses, norms and steps. The parameters it
- * reads are the newest it has; after yk_barrier they are equal on all ranks. Rows given to an excluded rank are an error. */
+/* [all] [waits] This rank's part of the next global micro batch of n rows (at most 2^31 - 1), by measured speed: rows *first to *first +
+ * *count - 1. Loaders call it themselves. Yoke excludes a rank for a while if it would slow the job down. An excluded rank gets no rows
+ * here or from a loader. It runs the same program, somewhat behind the other ranks, and sees the same losses, norms and steps. The
+ * parameters it reads are the newest it has; after yk_barrier they are equal on all ranks. Rows given to an excluded rank are an error. */
 YK_API void yk_split(yk_job *job, uint64_t n, uint64_t *first, uint64_t *count);
 /* A scalar, passed when the step runs: another value reuses the plan. */
 YK_API yk_t yk_constant(yk_job *job, float value);

@@ -258,6 +258,44 @@ static int case_cancel(void)
     return sync_ranks();
 }
 
+/* Two messages of one tag, long or short, of which the first is given up once it is asked for: the receive gets the second one. */
+static int revoke_first(uint64_t bytes)
+{
+    static unsigned char first[16 << 20], second[100000], data[16 << 20]; /* more than sockets hold, so that it does not leave as a whole */
+    uint64_t got = 0;
+    yk_tr_op *op = NULL, *next = NULL;
+    yk_tr_error why = {""};
+    yk_status s = YK_OK;
+    memset(second, 2, sizeof second);
+    memset(data, 0, bytes);
+    if (rank == 1)
+        s = recv_bytes(0, 7, data, sizeof data, &op, &why);
+    if (rank == 0)
+        s = send_bytes(1, 7, first, sizeof first, &op, &why);
+    if (!s && rank == 0)
+        s = send_bytes(1, 7, second, bytes, &next, &why);
+    if (s)
+        return report_wrong("two messages", s, &why);
+    for (uint32_t i = 0; i < 2; i++) /* rank 0 announces both, rank 1 asks for one */
+        if ((rank == i && move_some()) || sync_ranks())
+            return 1;
+    if (rank == 0)
+        table->cancel(tr, op);
+    if (rank == 0 && move_some())
+        return 1;
+    s = wait_op(rank ? op : next, &got, &why);
+    if (s || (rank && (got != bytes || memcmp(data, second, bytes))))
+        return report_wrong("a message behind one that is given up", s, &why);
+    return sync_ranks();
+}
+
+static int case_revoked(void)
+{
+    if (!strcmp(table->name, "loopback")) /* sends before it is asked to: nothing is left to be given up */
+        return 0;
+    return revoke_first(100000) || revoke_first(10);
+}
+
 static int case_capacity(void)
 {
     unsigned char data[64] = {0};
@@ -377,7 +415,7 @@ static const struct {
 } cases[] = {
     {"all-to-all", 2, case_all_to_all}, {"all-to-all", 5, case_all_to_all}, {"long", 2, case_long},
     {"cancel", 2, case_cancel},         {"capacity", 2, case_capacity},     {"left", 2, case_left},
-    {"registered", 2, case_registered}, {"put", 2, case_put},
+    {"registered", 2, case_registered}, {"put", 2, case_put},           {"revoked", 2, case_revoked},
 };
 #define CASES ((int)(sizeof cases / sizeof *cases))
 

@@ -14,6 +14,7 @@ a job that starts anew on all hosts;a rank that is stopped is named and not one 
 an output folder that hosts do not share is said at the start;\
 SIGUSR1 to a rank and SIGTERM to the launcher leave a checkpoint;a host that falls silent;a launcher that falls silent;\
 a job that is stopped goes on;a signal to a host's part names the host;nobody reads what ranks print;\
+output that is read too late is not lost in silence;\
 hosts that do not answer are named;this host among hosts asks no ssh;this host under two names;other hosts reach this one"
 total=$(echo "$CASES" | tr ';' '\n' | wc -l)
 echo "1..$total"
@@ -383,6 +384,20 @@ echo "# $ms ms"
 most=6500
 grep -q '^#define YK_SANITIZER "none"' "$YOKE_BUILD/config.h" || most=8000
 [ $code -eq 130 ] && [ $ms -lt $most ] && grep -q "the ranks' last output was not read, and is lost" "$tmp/err" && nothing_left
+check
+
+# The reader takes nothing before host a has given up a part of its output, and everything after that.
+rm -f "$tmp/fifo" && mkfifo "$tmp/fifo"
+ended() { ! kill -0 "$(cat "$tmp/node")" 2>/dev/null; }
+{ await test -s "$tmp/node"; await ended; exec cat; } <"$tmp/fifo" >"$tmp/out" &
+reader=$!
+timeout -k 5 $limit "$yoke" launch --hosts a -- sh -c 'echo $PPID >"$0"; exec seq 60000' "$tmp/node" >"$tmp/fifo" 2>"$tmp/err" </dev/null
+code=$?
+wait $reader
+lines=$(grep -c '^\[0\] ' "$tmp/out")
+echo "# $lines lines of 60000"
+: >"$tmp/out" # too long to be shown
+[ $code -eq 0 ] && [ "$lines" -lt 60000 ] && grep -q "the ranks' last output was not read, and is lost" "$tmp/err" && nothing_left
 check
 
 # They are named after 5 s, once, and one that has answered is not; the end comes 2 s later.

@@ -259,24 +259,53 @@ static void reset_op(yk_tr_op *op)
     op->status = YK_OK;
 }
 
-/* Handles a message that its sender gave up: its receive waits for the next one. */
-static void revoke_message(yk__local_peer *p, uint32_t id)
+/* Gives a receive the first message of its tag that came before. */
+static yk_status op_adopt(yk_tr *t, yk_tr_op *op, yk_tr_error *error)
 {
-    yk_tr_op *cleared = id ? cleared_op(p, id) : NULL;
+    yk__local_peer *p = &t->peer[op->peer];
+    yk__local_early *e = p->early;
+    while (e && e->tag != op->tag)
+        e = e->next;
+    if (!e)
+        return YK_OK;
+    begin_op(op, e->total, e->data ? 0 : e->id);
+    if (!e->data) {
+        early_drop(p, e);
+        return send_word(t, op->peer, YK__LOCAL_CLEAR, op, error);
+    }
+    if (!op->status && e->at) {
+        memcpy(op->data, e->data, e->at);
+        op->moved = e->at;
+    }
+    if (p->store == e) {
+        p->op = op;
+        p->store = NULL;
+    } else {
+        finish_op(t, op);
+        yk__tr_unlink(&p->recvs, op);
+    }
+    early_drop(p, e);
+    return YK_OK;
+}
+
+/* Handles a message that its sender gave up: its receive waits for the next one, which may have arrived meanwhile. */
+static yk_status revoke_message(yk_tr *t, yk__local_peer *p, uint32_t id, yk_tr_error *error)
+{
+    yk_tr_op *op = p->open && p->op ? p->op : id ? cleared_op(p, id) : NULL;
     yk__local_early *e = p->early;
     while (e && (!id || e->data || e->id != id))
         e = e->next;
     if (e)
         early_drop(p, e);
-    if (p->open && p->op)
-        reset_op(p->op);
-    else if (cleared)
-        reset_op(cleared);
     if (p->open && p->store)
         early_drop(p, p->store);
     p->open = false;
     p->op = NULL;
     p->store = NULL;
+    if (!op)
+        return YK_OK;
+    reset_op(op);
+    return op_adopt(t, op, error);
 }
 
 static void receive_payload(const yk_tr *t, yk__local_peer *p, const yk__local_frame *f, uint32_t at)
@@ -326,8 +355,7 @@ static yk_status receive_frame(yk_tr *t, uint32_t peer, const yk__local_frame *f
         send_asked(p, f->id);
         break;
     case YK__LOCAL_REVOKE:
-        revoke_message(p, f->id);
-        break;
+        return revoke_message(t, p, f->id, error);
     }
     return YK_OK;
 }
@@ -356,34 +384,6 @@ static yk_status receive_some(yk_tr *t, uint32_t peer, bool *moved, yk_tr_error 
 }
 
 /* ---- For the calls ----------------------------------------------------------------------------------------------- */
-
-static yk_status op_adopt(yk_tr *t, yk_tr_op *op, yk_tr_error *error)
-{
-    yk__local_peer *p = &t->peer[op->peer];
-    yk__local_early *e = p->early;
-    while (e && e->tag != op->tag)
-        e = e->next;
-    if (!e)
-        return YK_OK;
-    begin_op(op, e->total, e->data ? 0 : e->id);
-    if (!e->data) {
-        early_drop(p, e);
-        return send_word(t, op->peer, YK__LOCAL_CLEAR, op, error);
-    }
-    if (!op->status && e->at) {
-        memcpy(op->data, e->data, e->at);
-        op->moved = e->at;
-    }
-    if (p->store == e) {
-        p->op = op;
-        p->store = NULL;
-    } else {
-        finish_op(t, op);
-        yk__tr_unlink(&p->recvs, op);
-    }
-    early_drop(p, e);
-    return YK_OK;
-}
 
 yk_status yk__local_begin(yk_tr *t, yk_tr_op *op, yk_tr_error *error)
 {

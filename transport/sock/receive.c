@@ -127,14 +127,16 @@ static void take_payload(yk__sock_input *in)
     in->begin += n;
 }
 
-/* Checks the MAC of a segment against the received bytes. */
+/* Checks the MAC of a segment against the received bytes, and its last byte. */
 static bool tail_fits(yk__sock_input *in)
 {
+    const uint8_t *tail = in->data + in->begin;
     uint8_t mac[YK__MAC_BYTES];
     if (!in->mac_bytes)
         return true;
+    yk__mac_add(&in->mac, tail, 1);
     yk__mac_end(&in->mac, mac);
-    if (!yk__auth_equal(mac, in->data + in->begin, YK__MAC_BYTES))
+    if (!yk__auth_equal(mac, tail + 1, YK__MAC_BYTES))
         return false;
     in->number++;
     return true;
@@ -146,10 +148,11 @@ static yk_status take_tail(yk_tr *t, yk__sock_stream *stream, yk_tr_error *error
     yk_tr_op *op = in->op;
     if (!tail_fits(in))
         return fail_unproven(t, stream, error);
-    in->begin += in->mac_bytes;
+    const bool whole = in->data[in->begin];
+    in->begin += 1 + in->mac_bytes;
     in->state = YK__SOCK_AT_HEAD;
     in->op = NULL;
-    if (op)
+    if (op && whole) /* else its sender gave the message up: it is never done */
         yk__match_segment_came(&t->peer[stream->peer].match, op, in->head.bytes);
     return YK_OK;
 }
@@ -165,7 +168,7 @@ static size_t part_bytes(const yk__sock_input *in)
     case YK__SOCK_AT_SEGMENT:
         return 1;
     case YK__SOCK_AT_TAIL:
-        return in->mac_bytes;
+        return 1 + in->mac_bytes;
     }
     return SIZE_MAX;
 }

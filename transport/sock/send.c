@@ -5,8 +5,8 @@
  *
  * A stream first writes the rest of a segment, then ready frames. Then stream 0 writes the next short message or announcement, and segment
  * streams write the next segment. A short message is sent as a whole: the bytes that the socket refuses are copied, and the message is
- * done. So only long messages are ever given up half-way. The MAC of a segment is computed after its payload is written, while the other
- * end reads it. Streams without MACs leave them out.
+ * done. So only long messages are ever given up half-way: zeros replace the rest of a segment, and its last byte says so. The MAC of a
+ * segment is computed after its payload is written, while the other end reads it. Streams without MACs leave them out.
  */
 #include "config.h"
 
@@ -164,30 +164,35 @@ static void close_segment(yk_tr *t, yk__sock_stream *stream)
         yk__match_segment_sent(&t->peer[stream->peer].match, op, out->bytes);
 }
 
-/* Writes head and payload, then the tail, the MAC of the payload. */
+/* Writes head and payload. The tail is the last byte and the MAC; without a MAC it needs no call of its own. */
 static void write_payload(yk__sock_stream *stream)
 {
     yk__sock_output *out = &stream->out;
     const uint32_t head = head_bytes(out), head_left = out->written < head ? head - out->written : 0;
     const uint32_t payload_at = head_left ? 0 : out->written - head, left = out->bytes - payload_at;
-    struct iovec part[2] = {{out->head + (head - head_left), head_left}, {NULL, left}};
+    struct iovec part[3] = {{out->head + (head - head_left), head_left}, {NULL, left}, {out->tail, out->mac_bytes ? 0 : 1}};
     size_t n;
     part[1].iov_base = out->op ? out->op->data + out->place + payload_at : (void *)zeros;
-    if (!out->op && left > sizeof zeros)
+    out->tail[0] = out->op != NULL;
+    if (!out->op && left > sizeof zeros) {
         part[1].iov_len = sizeof zeros;
-    n = stream_write(stream, part, 2, out->mac_bytes > 0);
+        part[2].iov_len = 0;
+    }
+    n = stream_write(stream, part, 3, out->mac_bytes > 0);
     out->written += (uint32_t)n;
     if (out->mac_bytes && n > head_left)
         yk__mac_add(&out->mac, part[1].iov_base, n - head_left);
-    if (out->mac_bytes && out->written == head + out->bytes)
-        yk__mac_end(&out->mac, out->tail);
+    if (out->mac_bytes && out->written == head + out->bytes) {
+        yk__mac_add(&out->mac, out->tail, 1);
+        yk__mac_end(&out->mac, out->tail + 1);
+    }
 }
 
 static void write_tail(yk__sock_stream *stream)
 {
     yk__sock_output *out = &stream->out;
     const uint32_t written = out->written - head_bytes(out) - out->bytes;
-    const struct iovec tail = {out->tail + written, out->mac_bytes - written};
+    const struct iovec tail = {out->tail + written, 1 + out->mac_bytes - written};
     if (tail.iov_len)
         out->written += (uint32_t)stream_write(stream, &tail, 1, false);
 }
@@ -201,7 +206,7 @@ static void write_segment(yk_tr *t, yk__sock_stream *stream)
     if (out->written < payload_end || stream->fd < 0)
         return;
     write_tail(stream);
-    if (out->written == payload_end + out->mac_bytes)
+    if (out->written == payload_end + 1 + out->mac_bytes)
         close_segment(t, stream);
 }
 

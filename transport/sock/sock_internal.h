@@ -5,6 +5,8 @@
  * Messages are frames (transport/match.h). Stream 0 of a pair carries whole short messages, and the frames about long ones. Segments go
  * over the other streams in any order (over stream 0 if it is the only one). On the wire a frame is
  *   head | MAC of the head | payload | MAC of the payload (the last two only with a payload).
+ * A segment's payload has one byte more, which the MAC covers: 1 if the payload is the message's, 0 if zeros replace a part of it, as its
+ * sender gave it up half-way.
  * The MACs' key is that of the stream and its direction (core/net/hello.h). The MACs of a stream are numbered, so a frame that is changed,
  * repeated, left out or moved fails. A head is used only after its MAC is checked, and a message is done only after the MAC of its last
  * payload is checked. So a segment may be read to its place before. A stream that both ends know never to leave the kernel has no MACs
@@ -21,6 +23,7 @@ enum {
     YK__SOCK_STREAMS = 4,         /* most streams between two ranks */
     YK__SOCK_SEGMENT = 256 << 10, /* largest payload of a long message's frame, bytes */
     YK__SOCK_HEAD = YK__MATCH_HEAD + YK__MAC_BYTES,
+    YK__SOCK_TAIL = 1 + YK__MAC_BYTES, /* a segment's last byte and MAC */
     YK__SOCK_INPUT = YK__MATCH_EAGER + YK__SOCK_HEAD + YK__MAC_BYTES, /* bytes read ahead: a whole short message */
     YK__SOCK_INPUT_SEGMENTS = 4 << 10                                 /* bytes read ahead of a stream with segments only */
 };
@@ -40,7 +43,7 @@ typedef struct yk__sock_output {
     /* the segment that is being written */
     bool open;
     yk_tr_op *op; /* NULL if it was given up: zeros replace its bytes */
-    uint8_t head[YK__SOCK_HEAD], tail[YK__MAC_BYTES];
+    uint8_t head[YK__SOCK_HEAD], tail[YK__SOCK_TAIL];
     uint32_t written, bytes; /* written: bytes of head, payload and tail; bytes: length of the payload */
     uint64_t place;
     yk__mac mac;  /* MAC of the written payload */

@@ -27,17 +27,25 @@ typedef struct sampler_place {
 struct yk_sampler {
     yk_job *job;
     yk_sampler_config config;
-    int64_t rows, global_batch;
+    int64_t global_batch;
+    int64_t stream_rows; /* as yk_sampler_end said; ENDLESS before */
+    uint64_t ended;      /* the epoch of that end: another epoch of the stream may have another length */
     sampler_place place;
     int64_t *row;
     size_t cap_row;
 };
 
+/* Rows of the place's epoch; ENDLESS in a stream whose end is not known. */
+static int64_t sampler_rows(const yk_sampler *s)
+{
+    return s->config.rows ? (int64_t)s->config.rows : s->ended == s->place.epoch ? s->stream_rows : ENDLESS;
+}
+
 static yk__shard sampler_shard(const yk_sampler *s)
 {
     const yk_sampler_config *c = &s->config;
     const uint32_t ranks = s->job->team.world;
-    return (yk__shard){.rows = s->rows,
+    return (yk__shard){.rows = sampler_rows(s),
                        .global_batch = s->global_batch,
                        .origin = s->place.origin,
                        .ranks = ranks,
@@ -93,7 +101,7 @@ yk_sampler *(yk_sampler_new)(yk_job *job, const yk_sampler_config *c, size_t siz
     }
     s->job = job;
     s->config = *c;
-    s->rows = c->rows ? (int64_t)c->rows : ENDLESS;
+    s->stream_rows = ENDLESS;
     s->global_batch = (int64_t)(c->batch ? c->batch : 1) * (c->split_batches ? 1 : job->team.world);
     s->config.seed = c->seed == (uint64_t)YK_ZERO ? 0 : c->seed ? c->seed : job->config.seed;
     if (check_config(c, s->global_batch, job->team.world, &err) ||
@@ -110,7 +118,7 @@ yk_sampler *(yk_sampler_new)(yk_job *job, const yk_sampler_config *c, size_t siz
 
 uint64_t yk_sampler_batches(const yk_sampler *s)
 {
-    if (!s || s->rows == ENDLESS)
+    if (!s || sampler_rows(s) == ENDLESS)
         return 0;
     const yk__shard shard = sampler_shard(s);
     return (uint64_t)yk__shard_rounds(&shard);
@@ -139,12 +147,13 @@ static bool choose_rows(yk_sampler *s, const yk__shard_round *round, int64_t fir
 static bool place_ok(yk_sampler *s)
 {
     const sampler_place *p = &s->place;
-    if (p->origin < 0 || p->next < p->origin || p->next > s->rows) {
+    const int64_t rows = sampler_rows(s);
+    if (p->origin < 0 || p->next < p->origin || p->next > rows) {
         yk__job_failf(s->job, YK_E_FORMAT, "a sampler of %lld rows cannot go on at row %lld: was the checkpoint made with other data?",
-                      (long long)s->rows, (long long)p->next);
+                      (long long)rows, (long long)p->next);
         return false;
     }
-    if ((p->next - p->origin) % s->global_batch && p->next < s->rows)
+    if ((p->next - p->origin) % s->global_batch && p->next < rows)
         s->place.origin = p->next;
     return true;
 }
@@ -175,7 +184,7 @@ static bool begin_step(yk_sampler *s, const yk__shard_round *round, yk_sample *s
                                       .epoch = s->place.epoch,
                                       .seed = s->config.seed,
                                       .row = s->place.next,
-                                      .rows = s->rows,
+                                      .rows = shard.rows,
                                       .global_batch = s->global_batch};
     job->step.from_loader = true;
     job->step.window_end = sample->last && !job->config.accumulate_over_epochs;
@@ -198,7 +207,6 @@ bool yk_sampler_next(yk_sampler *s, yk_sample *sample)
     if (round.rows)
         return begin_step(s, &round, sample);
     s->place = (sampler_place){.epoch = s->place.epoch + 1};
-    s->rows = s->config.rows ? s->rows : ENDLESS; /* a stream's next epoch may have another length */
     return false;
 }
 
@@ -212,8 +220,10 @@ void yk_sampler_end(yk_sampler *s, uint64_t rows)
     else if (rows > (uint64_t)ENDLESS || (int64_t)rows < s->place.next)
         yk__job_failf(s->job, YK_E_ARG, "yk_sampler_end: a stream of %llu rows, of which %lld were handed out already",
                       (unsigned long long)rows, (long long)s->place.next);
-    else
-        s->rows = (int64_t)rows;
+    else {
+        s->stream_rows = (int64_t)rows;
+        s->ended = s->place.epoch;
+    }
 }
 
 void yk_sampler_seek(yk_sampler *s, uint64_t epoch, uint64_t batch)
@@ -228,7 +238,7 @@ void yk_sampler_seek(yk_sampler *s, uint64_t epoch, uint64_t batch)
         return;
     }
     s->place.next = (int64_t)batch * s->global_batch;
-    s->place.next = s->place.next < s->rows ? s->place.next : s->rows;
+    s->place.next = s->place.next < shard.rows ? s->place.next : shard.rows;
 }
 
 void yk_sampler_tell(const yk_sampler *s, uint64_t *epoch, uint64_t *batch)

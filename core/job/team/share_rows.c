@@ -71,7 +71,9 @@ void yk_split(yk_job *job, uint64_t n, uint64_t *first, uint64_t *count)
     bool changed;
     int64_t begin = 0, part = 0;
     *first = *count = 0;
-    if (!yk_ok(job) || n > INT32_MAX || !yk__share_update(job, (int64_t)n, &changed))
+    if (yk_ok(job) && n > INT32_MAX)
+        yk__job_failf(job, YK_E_ARG, "yk_split of %llu rows: expected a global micro batch of at most 2^31 - 1", (unsigned long long)n);
+    if (!yk_ok(job) || !yk__share_update(job, (int64_t)n, &changed))
         return;
     yk__share_part(job, (int64_t)n, (int64_t)n, &begin, &part);
     yk__share_count(job, (int64_t)n, (int64_t)n);

@@ -53,6 +53,78 @@ START_TEST(a_stream_does_not_end_before_its_rows)
 }
 END_TEST
 
+/* Ends epoch 0 after `rows` rows, all of which are handed out. */
+static yk_sampler *ended_stream(uint64_t rows)
+{
+    yk_sample b;
+    yk_sampler *s = yk_sampler_new(job, &(yk_sampler_config){.batch = 4});
+    yk_sampler_end(s, rows);
+    ck_assert_uint_eq(yk_sampler_batches(s), (rows + 3) / 4);
+    for (uint64_t at = 0; at < rows; at += 4)
+        ck_assert(yk_sampler_next(s, &b) && b.epoch == 0);
+    return s;
+}
+
+/* The stream hands out batches of this epoch beyond the end of epoch 0. */
+static void goes_on(yk_sampler *s, uint64_t epoch)
+{
+    yk_sample b;
+    for (int i = 0; i < 5; i++)
+        ck_assert_msg(yk_sampler_next(s, &b) && b.rows == 4 && !b.last && b.epoch == epoch, "batch %d", i);
+    ck_assert_uint_eq(yk_sampler_batches(s), 0);
+}
+
+START_TEST(the_end_of_a_stream_is_that_of_its_epoch)
+{
+    yk_sample b;
+    yk_sampler *s = ended_stream(8);
+    yk_sampler_seek(s, 1, 0);
+    goes_on(s, 1);
+    yk_sampler_end(s, 22);
+    ck_assert(yk_sampler_next(s, &b) && b.rows == 2 && b.last);
+    ck_assert(!yk_sampler_next(s, &b) && yk_ok(job));
+    goes_on(s, 2);
+}
+END_TEST
+
+START_TEST(a_sought_epoch_keeps_its_end)
+{
+    yk_sample b;
+    yk_sampler *s = ended_stream(8);
+    yk_sampler_seek(s, 0, 1);
+    ck_assert(yk_sampler_next(s, &b) && b.last && b.row[0] == 4);
+    ck_assert(!yk_sampler_next(s, &b) && yk_ok(job));
+}
+END_TEST
+
+START_TEST(a_restored_epoch_has_not_ended)
+{
+    char folder[] = "/tmp/yoke-sampler-XXXXXX", path[64], command[80];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/checkpoint", folder);
+    yk_param(job, "w", 0, NULL, (yk_init){0});
+    yk_sampler *s = ended_stream(8);
+    yk_sampler_seek(s, 1, 0);
+    yk_save(job, path);
+    yk_sampler_seek(s, 0, 2);
+    yk_sampler_end(s, 8);
+    yk_load(job, path);
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    ck_assert_int_eq(system(command), 0);
+    ck_assert_msg(yk_ok(job), "%s", yk_error_text(job));
+    goes_on(s, 1);
+}
+END_TEST
+
+START_TEST(a_split_has_a_limit)
+{
+    uint64_t first = 1, count = 1;
+    yk_split(job, 3000000000u, &first, &count);
+    ck_assert(first == 0 && count == 0);
+    failed_saying(YK_E_ARG, "yk_split of 3000000000 rows: expected a global micro batch of at most 2^31 - 1");
+}
+END_TEST
+
 START_TEST(a_data_set_has_its_end)
 {
     yk_sampler_end(yk_sampler_new(job, &(yk_sampler_config){.rows = 9}), 9);
@@ -289,8 +361,9 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {
-        a_stream_cannot_be_shuffled, speed_and_dispatch_exclude_each_other, a_stream_does_not_end_before_its_rows, a_data_set_has_its_end,
-        places_behind_the_end_are_refused, epochs_have_orders_of_their_own, a_name_is_registered_once,
+        a_stream_cannot_be_shuffled, speed_and_dispatch_exclude_each_other, a_stream_does_not_end_before_its_rows,
+        the_end_of_a_stream_is_that_of_its_epoch, a_sought_epoch_keeps_its_end, a_restored_epoch_has_not_ended, a_data_set_has_its_end,
+        a_split_has_a_limit, places_behind_the_end_are_refused, epochs_have_orders_of_their_own, a_name_is_registered_once,
         a_name_that_no_file_can_have_is_refused, state_that_is_not_there_is_named,
         state_of_another_size_is_named, state_of_a_program_without_is_named, an_accumulation_goes_on_where_it_is_held,
         the_last_window_is_divided_by_its_own_batches, parameters_of_some_batches_get_their_part, a_batch_is_given_once,
