@@ -6,7 +6,8 @@ yoke=$YOKE_BUILD/yoke
 train=$YOKE_BUILD/tests/dist/fifty
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
-CASES="ranks find their numbers;the parameters of one host;the same over IPv6;devices of each host;a plan and no rank;cards come first;\
+CASES="ranks find their numbers;hosts hear of what accelerate asks for;\
+the parameters of one host;the same over IPv6;devices of each host;a plan and no rank;cards come first;\
 a list that is longer than the ranks;\
 a file of hosts;a host that cannot be reached;a host without such devices;a failing rank ends those of all hosts;a killed rank is named;\
 a connection that ends;Ctrl-C ends all;a killed launcher leaves nothing;an allocation of Slurm;a list with a fault;\
@@ -39,7 +40,7 @@ case $1 in mute*) exec sleep 100 ;; esac
 case $1 in gone | localhost | 127.* | ::1 | "$(uname -n)") echo "ssh: connect to host $1 port 22: No route to host" >&2; exit 255 ;; esac
 YOKE_HOST_ID=$1 YOKE_TEST_HOST=$YOKE_TEST_JOB.$1
 export YOKE_HOST_ID YOKE_TEST_HOST
-unset GIVEN # a host has an environment of its own
+unset GIVEN ACCELERATE_USE_CPU ACCELERATE_MIXED_PRECISION ACCELERATE_GRADIENT_ACCUMULATION_STEPS # a host has an environment of its own
 [ -z "${SAYS-}" ] || { printf 'of its shell\nyoke: %s\n' "$SAYS" >&2; sleep 0.5; } # long before the host answers
 exec sh -c "$2"
 E2
@@ -89,6 +90,20 @@ run -np 4 -x GIVEN="by mpirun" --hosts a:2,b:1,c:3 -- \
 check
 
 want=$(YOKE_DEVICES="cpu:0 cpu:0 cpu:0 cpu:0" timeout $limit "$yoke" launch -- "$train" 2>&1 | sed -n 's/^ranks 4 parameters //p')
+asked() { # each variable of another launcher that yoke env lists reaches a rank
+    (
+        export ACCELERATE_USE_CPU=1 ACCELERATE_MIXED_PRECISION=bf16 ACCELERATE_GRADIENT_ACCUMULATION_STEPS=4
+        "$yoke" env | grep -o '^[A-Z][A-Z_]*' | grep -v '^YOKE_' | LC_ALL=C sort -u >"$tmp/names"
+        [ "$(grep -c ACCELERATE_ "$tmp/names")" -ge 3 ] || exit 1
+        run --hosts a:1 sh -c 'while read -r name; do eval "echo \"\$name=\${$name-}\""; done <"$0"' "$tmp/names"
+        [ $code -eq 0 ] && [ "$(sed -n 's/^\[0\] //p' "$tmp/out")" = "ACCELERATE_GRADIENT_ACCUMULATION_STEPS=4
+ACCELERATE_MIXED_PRECISION=bf16
+ACCELERATE_USE_CPU=1" ]
+    )
+}
+asked
+check
+
 run --hosts a:2,b:1,c:1 -- "$train"
 [ $code -eq 0 ] && [ -n "$want" ] && [ "$(sed -n 's/^\[0\] ranks 4 parameters //p' "$tmp/out")" = "$want" ]
 check
