@@ -152,29 +152,32 @@ static void deadlines_enforce(yk__launcher *launcher)
     }
 }
 
-/* `what` follows the rank's name in the text. */
-static void fail_rank(yk__launcher *launcher, uint32_t rank, yk_status status, const char *what)
+/* A signal to the launcher explains an end, and `why` is added if the rank chose its exit code. SIGUSR1 explains only the end of a rank
+ * that it killed: it may ask a program for something else. A later failure is the program's own, and counts for a restart. */
+static void fail_with(yk__launcher *launcher, uint32_t rank, yk_status status, const char *why)
 {
-    char text[YK_ERROR_TEXT + 160];
-    snprintf(text, sizeof text, "%s%s", launcher->rank[rank].name, what);
-    if (launcher->interrupted) {
-        snprintf(text, sizeof text, "interrupted by signal %d (%s)", launcher->interrupted,
-                 strsignal(launcher->interrupted));
+    char text[YK_ERROR_TEXT + 224];
+    const int sig = launcher->interrupted, code = launcher->rank[rank].code;
+    const bool obeyed = launcher->killed_at || code == 128 + sig, chosen = code && code < 128 && !obeyed;
+    if (!sig)
+        snprintf(text, sizeof text, "%s", why);
+    else if (sig == SIGUSR1 && !obeyed) {
+        snprintf(text, sizeof text, "%s (signal %d came before)", why, sig);
+        launcher->interrupted = launcher->again ? sig : 0;
+    } else {
+        snprintf(text, sizeof text, "interrupted by signal %d (%s)%s%s", sig, strsignal(sig), chosen ? ", then " : "", chosen ? why : "");
         status = YK_E_CANCELLED;
     }
     yk__control_job_abort(launcher->job, rank, status, text);
     begin_end(launcher);
 }
 
-/* The rank has ended because of another host's rank: its exit code alone would hide that. */
-static void fail_blamed(yk__launcher *launcher, uint32_t rank)
+/* `what` follows the rank's name in the text. */
+static void fail_rank(yk__launcher *launcher, uint32_t rank, yk_status status, const char *what)
 {
-    if (launcher->interrupted) {
-        fail_rank(launcher, rank, YK_E_CANCELLED, "");
-        return;
-    }
-    yk__control_job_abort(launcher->job, rank, YK_E_DEVICE_LOST, launcher->blame);
-    begin_end(launcher);
+    char text[YK_ERROR_TEXT + 160];
+    snprintf(text, sizeof text, "%s%s", launcher->rank[rank].name, what);
+    fail_with(launcher, rank, status, text);
 }
 
 static bool any_joined(const yk__launcher *launcher)
@@ -211,8 +214,8 @@ static void note_end(yk__launcher *launcher, uint32_t rank, int status)
                  WTERMSIG(status) == SIGKILL && yk__cgroup_kills() > launcher->oom_kills
                      ? "; the kernel killed a process of this control group for want of memory"
                      : "");
-    else if (child->code && child->blamed) {
-        fail_blamed(launcher, rank);
+    else if (child->code && child->blamed) { /* because of another host's rank: the exit code alone would hide that */
+        fail_with(launcher, rank, YK_E_DEVICE_LOST, launcher->blame);
         return;
     } else if (child->code == YK__LAUNCH_AGAIN && (launcher->node || yk__control_job_left(launcher->job, rank))) {
         note_again(launcher, rank);

@@ -13,7 +13,8 @@ a file of hosts;a host that cannot be reached;a host without such devices;a fail
 a connection that ends;Ctrl-C ends all;a killed launcher leaves nothing;an allocation of Slurm;a list with a fault;\
 a job that starts anew on all hosts;a rank that is stopped is named and not one that ended for it;\
 an output folder that hosts do not share is said at the start;\
-SIGUSR1 to a rank and SIGTERM to the launcher leave a checkpoint;a host that falls silent;a launcher that falls silent;\
+SIGUSR1 to a rank and SIGTERM to the launcher leave a checkpoint;a failure after a SIGUSR1 that programs handle;\
+a host that falls silent;a launcher that falls silent;\
 a job that is stopped goes on;a signal to a host's part names the host;nobody reads what ranks print;\
 hosts that do not answer are named;this host among hosts asks no ssh;this host under two names;other hosts reach this one"
 total=$(echo "$CASES" | tr ';' '\n' | wc -l)
@@ -103,6 +104,7 @@ ACCELERATE_USE_CPU=1" ]
 }
 asked
 check
+want=$(YOKE_DEVICES="cpu:0 cpu:0 cpu:0 cpu:0" timeout $limit "$yoke" launch -- "$train" 2>&1 | sed -n 's/^ranks 4 parameters //p')
 
 run --hosts a:2,b:1,c:1 -- "$train"
 [ $code -eq 0 ] && [ -n "$want" ] && [ "$(sed -n 's/^\[0\] ranks 4 parameters //p' "$tmp/out")" = "$want" ]

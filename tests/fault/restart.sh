@@ -60,6 +60,27 @@ interrupted() {
 }
 ok "a signal to the launcher ends the job" interrupted
 
+# A program that handles a signal ends later for a reason of its own.
+answers() { # answers SIGNAL WORDS..: the program takes the signal first, in its first attempt
+    signal=$1
+    shift
+    launch "$@" --devices cpu:0 sh -c "$note; "'[ "$YOKE_RESTART_COUNT" != 1 ] || exit 0; trap "got=1" '"$signal; kill -$signal"' $PPID
+        until [ "${got-}" ]; do sleep 0.05; done; exit 3' "$out/attempts"
+}
+later() {
+    answers USR1 --max-restarts 1
+    [ $code = 0 ] && attempts 0 1 && grep -qx "yoke launch: rank 0 (cpu:0) ended with exit code 3 (signal 10 came before): restart 1 of 1" \
+        "$out/said" || return 1
+    answers USR1
+    [ $code = 1 ] && grep -qx "yoke launch: rank 0 (cpu:0) ended with exit code 3 (signal 10 came before)" "$out/said" || return 1
+    answers TERM --max-restarts 1
+    [ $code = 143 ] && attempts 0 &&
+        grep -qx "yoke launch: interrupted by signal 15 (Terminated), then rank 0 (cpu:0) ended with exit code 3" "$out/said" || return 1
+    launch --devices cpu:0 sh -c 'kill -USR1 $PPID; exec sleep 20'
+    [ $code = 138 ] && grep -qx "yoke launch: interrupted by signal 10 (User defined signal 1)" "$out/said"
+}
+ok "a later failure is reported and not the signal that the program handled" later
+
 # ---- A training ----
 
 train() { # train DEVICES OUT WORDS...: 60 steps, checkpoints at 20, 40 and 60
