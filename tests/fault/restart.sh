@@ -165,6 +165,25 @@ asked_launcher() {
 }
 ok "a launcher that is asked passes it on, waits for the checkpoint, and starts nothing" asked_launcher
 
+single() { # yoke train has a launcher of its own then, on one device too
+    YOKE_MAX_RESTARTS=1 "$yoke" train --devices cpu:0 --model mlp --model-config hidden=32 --data "idx:$out/images" --global-batch 4 \
+        --max-steps 10000000 --logging-steps 1 --eval-strategy no --overwrite-output-dir --output-dir "$out/single" >"$out/said" 2>&1 &
+    job=$!
+    for words in "^step " "^yoke launch: rank 0 (cpu:0) was killed by signal 9 (Killed): restart 1 of 1$"; do
+        i=0
+        until grep -q "$words" "$out/said"; do
+            i=$((i + 1))
+            [ $i -lt 1200 ] && kill -0 $job || { cat "$out/said"; return 1; }
+            sleep 0.05
+        done
+        [ "$words" != "^step " ] || kill -9 "$(rank_pid 0 "$out/single")" || { kill -9 $job; return 1; }
+    done
+    kill -TERM $job
+    wait $job
+    job=
+}
+ok "YOKE_MAX_RESTARTS holds for yoke train on one device" single
+
 asked_wrapped() {
     wrap=env begin cpu:0 "$out/wrapped" && kill -TERM $job && end
     [ $code = 143 ] && [ "$(grep -c "holds the training after step .* of 60: --resume" "$out/said")" = 1 ] &&
