@@ -24,6 +24,7 @@
 
 #include "core/base/advance.h"
 #include "core/base/process/cgroup.h"
+#include "core/base/process/thread_id.h"
 #include "core/base/clock.h"
 #include "core/base/limit.h"
 #include "core/base/mem.h"
@@ -268,12 +269,14 @@ static void read_notices(yk__launcher *launcher, uint32_t rank)
         launcher->rank[rank].left_at = yk__clock_ms();
 }
 
-/* True if the process that joined lives: the rank's, or one in its group if a wrapper started it. */
+/* True if the process that joined lives: the rank's, or one in its group if a wrapper started it. If the wrapper has ended, process 1
+ * inherits that one, or this launcher as process 1 or as a subreaper; neither may reap it by itself. */
 static bool member_lives(const yk__launcher *launcher, uint32_t rank)
 {
-    const pid_t pid = yk__control_job_pid(launcher->job, rank);
-    return launcher->rank[rank].pid && pid > 0 &&
-           (pid == launcher->rank[rank].pid || getpgid(pid) == launcher->rank[rank].pid);
+    const pid_t own = launcher->rank[rank].pid, pid = yk__control_job_pid(launcher->job, rank);
+    if (!own || pid <= 0 || pid == own)
+        return own && pid > 0;
+    return getpgid(pid) == own && waitpid(pid, NULL, WNOHANG) != pid && !yk__process_ended(pid);
 }
 
 /* Fails ranks that have left the group and do not end. A wrapper may have other work still. */

@@ -191,6 +191,32 @@ asked_wrapped() {
 }
 ok "a shell in between dies of the signal, and the checkpoint is waited for" asked_wrapped
 
+# A launcher that inherits orphans, as process 1 of a container does: it sees the end of a rank whose shell has died. A launcher that does
+# not waits for YOKE_STUCK_MS.
+inherited() {
+    YOKE_STUCK_MS=60000 python3 -c 'import ctypes, os, sys
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+os.execv(sys.argv[1], sys.argv[1:])' "$yoke" launch --devices cpu:0 -- sh -c '"$@"; exit $?' - \
+        "$yoke" train --model mlp --model-config hidden=32 --data "idx:$out/images" --global-batch 4 --max-steps 10000000 \
+        --logging-steps 1 --eval-strategy no --overwrite-output-dir --output-dir "$out/inner" >"$out/said" 2>&1 &
+    job=$!
+    i=0
+    until grep -q "^step " "$out/said"; do
+        i=$((i + 1))
+        [ $i -lt 1200 ] && kill -0 $job || { cat "$out/said"; return 1; }
+        sleep 0.05
+    done
+    from=$(date +%s)
+    kill -USR1 $job && wait $job
+    code=$?
+    took=$(($(date +%s) - from))
+    job=
+    grep -v "^step" "$out/said"
+    echo "exit code $code after $took s"
+    [ $code = 138 ] && [ $took -lt 45 ] && grep -q "holds the training after step" "$out/said"
+}
+ok "and where the launcher inherits the rank" inherited
+
 twice() { # twice COMMAND..: the training waits, and ends without a checkpoint of its step
     begin cpu:0 "$out/twice" && held_up || return 1
     "$@" && wait $job
