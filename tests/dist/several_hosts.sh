@@ -90,7 +90,6 @@ run -np 4 -x GIVEN="by mpirun" --hosts a:2,b:1,c:3 -- \
 [3] 3 0 4 4 c cpu:0 by mpirun" ]
 check
 
-want=$(YOKE_DEVICES="cpu:0 cpu:0 cpu:0 cpu:0" timeout $limit "$yoke" launch -- "$train" 2>&1 | sed -n 's/^ranks 4 parameters //p')
 asked() { # each variable of another launcher that yoke env lists reaches a rank
     (
         export ACCELERATE_USE_CPU=1 ACCELERATE_MIXED_PRECISION=bf16 ACCELERATE_GRADIENT_ACCUMULATION_STEPS=4
@@ -104,8 +103,8 @@ ACCELERATE_USE_CPU=1" ]
 }
 asked
 check
-want=$(YOKE_DEVICES="cpu:0 cpu:0 cpu:0 cpu:0" timeout $limit "$yoke" launch -- "$train" 2>&1 | sed -n 's/^ranks 4 parameters //p')
 
+want=$(YOKE_DEVICES="cpu:0 cpu:0 cpu:0 cpu:0" timeout $limit "$yoke" launch -- "$train" 2>&1 | sed -n 's/^ranks 4 parameters //p')
 run --hosts a:2,b:1,c:1 -- "$train"
 [ $code -eq 0 ] && [ -n "$want" ] && [ "$(sed -n 's/^\[0\] ranks 4 parameters //p' "$tmp/out")" = "$want" ]
 check
@@ -139,8 +138,11 @@ cards() { # the plan for two ranks of a host with three cards
       export SAYS="a word of Yoke's" FAKE_CUDA_DEVICES=3 YOKE_PLUGINS="cpu cuda" YOKE_LOG=warn YOKE_DEVICES=auto
       run --dry-run --hosts a:2 true
       [ $code -eq 0 ] && grep -q "rank 0: cuda:0" "$tmp/out" && grep -q "rank 1: cuda:1" "$tmp/out" &&
-          grep -q "not used: cuda:2; there are 4 devices for 2 ranks" "$tmp/err" && grep -q "yoke: $SAYS" "$tmp/err" &&
-          ! grep "of its shell" "$tmp/err" )
+          grep -q "not used: cuda:2; there are 4 devices for 2 ranks$" "$tmp/err" && grep -q "yoke: $SAYS" "$tmp/err" &&
+          ! grep "of its shell" "$tmp/err" || exit 1
+      run --dry-run -n 5 true # too few cards for that: none is used
+      [ $code -eq 0 ] && ! grep "rank .*cuda" "$tmp/out" && grep -q "not used: cuda:0, cuda:1, cuda:2; there are 4 devices for 5 ranks, \
+which share the cores instead" "$tmp/err" )
 }
 if cards; [ $? -eq 77 ]; then skip "the fake driver is not built"; else cards; check; fi
 
@@ -307,6 +309,14 @@ finish
 yoke launch: interrupted by signal 15 (Terminated): the ranks have left with exit code 75, to be started again, after 1 restart" ] &&
     grep -q "^\[0\] yoke train: SIGTERM: $tmp/asked/checkpoint-[0-9]* holds the training" "$tmp/err" &&
     [ "$(ls -d "$tmp/asked"/checkpoint-* | wc -l)" -eq 2 ] && nothing_left
+check
+
+start --max-restarts 1 --hosts a,b -- sh -c '[ $YOKE_RESTART_COUNT = 0 ] || exit 0
+    trap got=1 USR1; echo ready; until [ "${got-}" ]; do sleep 0.05; done; [ $YOKE_RANK = 0 ] || exit 3; sleep 60'
+await grep -q '^\[0\] ready' "$tmp/out" && await grep -q '^\[1\] ready' "$tmp/out" && kill -USR1 "$pid"
+finish
+[ $code -eq 0 ] && [ "$(grep '^yoke launch' "$tmp/err")" = \
+    "yoke launch: rank 1 (cpu:0 on b) ended with exit code 3 (signal 10 came before): restart 1 of 1" ] && nothing_left
 check
 
 # Silence: over a process for each direction between launcher and host b, one of which stops, as a connection does that ends without a word.
