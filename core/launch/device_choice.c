@@ -122,11 +122,22 @@ static yk_status places_repeat(yk__placement **place, uint32_t *n, uint32_t rank
     return YK_OK;
 }
 
+/* Logs the cards of place[from] and later, which no rank takes. */
+static void cards_idle(const yk__placement *place, uint32_t from, uint32_t n, uint32_t ranks)
+{
+    char idle[160];
+    yk__cards_text(place + from, n - from, idle, sizeof idle);
+    if (*idle)
+        yk__log(YK_LOG_WARN, "launch", "not used: %s; there are %u devices for %u ranks%s", idle, n, ranks,
+                from ? "" : ", which share the cores instead");
+}
+
 /* Splits the cores into equal parts; each rank gets every core if there are fewer cores than ranks. */
 static yk_status cores_split(yk__placement **place, uint32_t *n, uint32_t ranks, yk_error *err)
 {
     yk_error few = YK_ERROR_INIT;
     char spec[32];
+    cards_idle(*place, 0, *n, ranks);
     yk__free(*place);
     *place = NULL;
     snprintf(spec, sizeof spec, "cpu/%u", ranks);
@@ -138,11 +149,8 @@ static yk_status cores_split(yk__placement **place, uint32_t *n, uint32_t ranks,
 /* Keeps as many of the devices that auto found as there are ranks, cards first. */
 static void places_cut(yk__placement *place, uint32_t *n, uint32_t ranks)
 {
-    char idle[160];
     yk__cards_first(place, *n);
-    yk__cards_text(place + ranks, *n - ranks, idle, sizeof idle);
-    if (*idle)
-        yk__log(YK_LOG_WARN, "launch", "not used: %s; there are %u devices for %u ranks", idle, *n, ranks);
+    cards_idle(place, ranks, *n, ranks);
     *n = ranks;
 }
 

@@ -24,6 +24,7 @@
 
 #include "core/base/advance.h"
 #include "core/base/process/cgroup.h"
+#include "core/base/process/thread_id.h"
 #include "core/base/clock.h"
 #include "core/base/limit.h"
 #include "core/base/mem.h"
@@ -152,29 +153,32 @@ static void deadlines_enforce(yk__launcher *launcher)
     }
 }
 
-/* `what` follows the rank's name in the text. */
-static void fail_rank(yk__launcher *launcher, uint32_t rank, yk_status status, const char *what)
+/* A signal to the launcher explains an end, and `why` is added if the rank chose its exit code. SIGUSR1 explains only the end of a rank
+ * that it killed: it may ask a program for something else. A later failure is the program's own, and counts for a restart. */
+static void fail_with(yk__launcher *launcher, uint32_t rank, yk_status status, const char *why)
 {
-    char text[YK_ERROR_TEXT + 160];
-    snprintf(text, sizeof text, "%s%s", launcher->rank[rank].name, what);
-    if (launcher->interrupted) {
-        snprintf(text, sizeof text, "interrupted by signal %d (%s)", launcher->interrupted,
-                 strsignal(launcher->interrupted));
+    char text[YK_ERROR_TEXT + 224];
+    const int sig = launcher->interrupted, code = launcher->rank[rank].code;
+    const bool obeyed = launcher->killed_at || code == 128 + sig, chosen = code && code < 128 && !obeyed;
+    if (!sig)
+        snprintf(text, sizeof text, "%s", why);
+    else if (sig == SIGUSR1 && !obeyed) {
+        snprintf(text, sizeof text, "%s (signal %d came before)", why, sig);
+        launcher->interrupted = launcher->again ? sig : 0;
+    } else {
+        snprintf(text, sizeof text, "interrupted by signal %d (%s)%s%s", sig, strsignal(sig), chosen ? ", then " : "", chosen ? why : "");
         status = YK_E_CANCELLED;
     }
     yk__control_job_abort(launcher->job, rank, status, text);
     begin_end(launcher);
 }
 
-/* The rank has ended because of another host's rank: its exit code alone would hide that. */
-static void fail_blamed(yk__launcher *launcher, uint32_t rank)
+/* `what` follows the rank's name in the text. */
+static void fail_rank(yk__launcher *launcher, uint32_t rank, yk_status status, const char *what)
 {
-    if (launcher->interrupted) {
-        fail_rank(launcher, rank, YK_E_CANCELLED, "");
-        return;
-    }
-    yk__control_job_abort(launcher->job, rank, YK_E_DEVICE_LOST, launcher->blame);
-    begin_end(launcher);
+    char text[YK_ERROR_TEXT + 160];
+    snprintf(text, sizeof text, "%s%s", launcher->rank[rank].name, what);
+    fail_with(launcher, rank, status, text);
 }
 
 static bool any_joined(const yk__launcher *launcher)
@@ -211,8 +215,8 @@ static void note_end(yk__launcher *launcher, uint32_t rank, int status)
                  WTERMSIG(status) == SIGKILL && yk__cgroup_kills() > launcher->oom_kills
                      ? "; the kernel killed a process of this control group for want of memory"
                      : "");
-    else if (child->code && child->blamed) {
-        fail_blamed(launcher, rank);
+    else if (child->code && child->blamed) { /* because of another host's rank: the exit code alone would hide that */
+        fail_with(launcher, rank, YK_E_DEVICE_LOST, launcher->blame);
         return;
     } else if (child->code == YK__LAUNCH_AGAIN && (launcher->node || yk__control_job_left(launcher->job, rank))) {
         note_again(launcher, rank);
@@ -265,12 +269,14 @@ static void read_notices(yk__launcher *launcher, uint32_t rank)
         launcher->rank[rank].left_at = yk__clock_ms();
 }
 
-/* True if the process that joined lives: the rank's, or one in its group if a wrapper started it. */
+/* True if the process that joined lives: the rank's, or one in its group if a wrapper started it. If the wrapper has ended, process 1
+ * inherits that one, or this launcher as process 1 or as a subreaper; neither may reap it by itself. */
 static bool member_lives(const yk__launcher *launcher, uint32_t rank)
 {
-    const pid_t pid = yk__control_job_pid(launcher->job, rank);
-    return launcher->rank[rank].pid && pid > 0 &&
-           (pid == launcher->rank[rank].pid || getpgid(pid) == launcher->rank[rank].pid);
+    const pid_t own = launcher->rank[rank].pid, pid = yk__control_job_pid(launcher->job, rank);
+    if (!own || pid <= 0 || pid == own)
+        return own && pid > 0;
+    return getpgid(pid) == own && waitpid(pid, NULL, WNOHANG) != pid && !yk__process_ended(pid);
 }
 
 /* Fails ranks that have left the group and do not end. A wrapper may have other work still. */

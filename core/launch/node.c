@@ -101,7 +101,7 @@ static yk_status argument_take(part *own, const char *value, yk_error *err)
     return YK_OK;
 }
 
-/* Accepts variables of Yoke; `any`: those that the user named, as the rest of the environment is this host's. */
+/* Accepts variables of Yoke; `any`: those that the user named, or that Yoke follows, as the rest of the environment is this host's. */
 static yk_status variable_take(char *value, bool any, yk_error *err)
 {
     char *equals = strchr(value, '=');

@@ -230,6 +230,18 @@ static bool is_of_job(const char *variable)
     return true;
 }
 
+/* True for the variables of other launchers that Yoke follows (ACCELERATE_MIXED_PRECISION and so on). */
+static bool is_followed(const char *variable)
+{
+    for (yk__option i = 0; i < YK__OPTION_N; i++) {
+        const char *name = yk__option_row_of(i)->name;
+        const size_t n = strlen(name);
+        if (strncmp(name, "YOKE_", 5) && !strncmp(variable, name, n) && variable[n] == '=')
+            return true;
+    }
+    return false;
+}
+
 /* Sends rank 0's host an address to listen on, "" if the host must find one itself. No name of this host says how other hosts reach it. */
 static void address_send(yk__peer *peer, const yk__peer_config *config)
 {
@@ -281,8 +293,8 @@ static void records_send(yk__peer *peer, const yk__peer_config *config, uint32_t
     if (!index)
         address_send(peer, config);
     for (char **variable = environ; *variable; variable++)
-        if (is_of_job(*variable))
-            record_send(peer, "env", *variable);
+        if (is_of_job(*variable) || is_followed(*variable))
+            record_send(peer, is_followed(*variable) ? "variable" : "env", *variable);
     variables_send(peer, config->variables);
     restart_send(peer, &config->restart);
     for (char *const *word = config->argv; *word; word++)

@@ -86,6 +86,13 @@ static void peers_hang_up(yk__remote *remote)
         yk__peer_hang_up(&remote->peer[i]);
 }
 
+/* SIGUSR1 may have asked programs for something else: a later failure is their own, unless a host says that the signal ended them. */
+static void signal_forget(yk__remote *remote, const char *text)
+{
+    if (remote->interrupted == SIGUSR1 && remote->running && !remote->again && !strstr(text, "interrupted by signal "))
+        remote->interrupted = 0;
+}
+
 /* The first error counts: later ones follow from it, and after a signal all of them do. peer: the error's host, or NULL. */
 static void job_fail(yk__remote *remote, const yk__peer *peer, int code, yk_status status, const char *text)
 {
@@ -93,6 +100,7 @@ static void job_fail(yk__remote *remote, const yk__peer *peer, int code, yk_stat
         return;
     remote->failed = peer;
     remote->code = code;
+    signal_forget(remote, text);
     if (remote->interrupted)
         yk__fail(&remote->err, YK_E_CANCELLED, "interrupted by signal %d (%s)", remote->interrupted, strsignal(remote->interrupted));
     else

@@ -105,6 +105,22 @@ warned_env() { # once, by one rank, and not for what a plugin reads
         ! grep -q YOKE_CPU_PROFILE "$out/err"
 }
 ok "an unknown name is warned of once" warned_env
+idle_info() { # what has no effect is no part of a line that works
+    refuses 2 "--json has no effect beside --kinds" info --kinds --json &&
+        refuses 2 "--json has no effect beside --gpus" info --gpus --json &&
+        refuses 2 "--gpus has no effect beside --kinds" info --kinds --gpus &&
+        refuses 2 "--precision has no effect without --describe" info --precision junk &&
+        refuses 2 "--devices has no effect without --describe" info --devices cpu:0 --json
+}
+ok "yoke info refuses options that it does not read" idle_info
+numbers() { # yoke launch refuses each of them, too
+    for number in 1e1 0x2 2. +2 ' 2' -1; do
+        refuses 2 "expected a whole number from 1 to 65536" config "--num-processes=$number" --config-file "$out/number.yaml" &&
+            [ ! -e "$out/number.yaml" ] || return 1
+    done
+    "$yoke" config --num-processes 10 --config-file "$out/number.yaml" && grep -q "10" "$out/number.yaml"
+}
+ok "yoke config writes whole numbers alone" numbers
 foreign() { # foreign EXPECTED VARIABLE=VALUE..: what another program asks for is named, and nothing runs
     expected=$1
     shift

@@ -9,7 +9,9 @@ mixed() { # mixed FILE ARGUMENTS...
         --devices "cpu:0 cpu:0" "$@" >"$out/$file"
 }
 refused() {
-    "$yoke" bench mixed --model mlp --devices cpu:0 2>&1 | grep -q "two devices"
+    for devices in cpu:0 "cpu:0 cpu:0 cpu:0"; do
+        "$yoke" bench mixed --model mlp --devices "$devices" --iterations 1 --rounds 1 2>&1 | grep -q "two devices" || return 1
+    done
 }
 ok "runs" mixed json --json
 ok "figures fit" python3 - "$out/json" <<'P'
@@ -24,7 +26,7 @@ assert len(each) == 2 and all(0 < e < float("inf") for e in each) and near(m["ro
 P
 ok "runs as text" mixed text
 ok "text" grep -q "^of a round  *[0-9.]*  ([0-9.]* [0-9.]*)$" "$out/text"
-ok "one device" refused
+ok "one device, three" refused
 if instrumented; then
     skip "a device fifty times slower is no loss" "instrumented: rates are not those of a user"
     skip "shares follow a slower and a faster device in 20 steps" "instrumented: as above"

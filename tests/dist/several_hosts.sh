@@ -6,13 +6,15 @@ yoke=$YOKE_BUILD/yoke
 train=$YOKE_BUILD/tests/dist/fifty
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
-CASES="ranks find their numbers;the parameters of one host;the same over IPv6;devices of each host;a plan and no rank;cards come first;\
+CASES="ranks find their numbers;hosts hear of what accelerate asks for;\
+the parameters of one host;the same over IPv6;devices of each host;a plan and no rank;cards come first;\
 a list that is longer than the ranks;\
 a file of hosts;a host that cannot be reached;a host without such devices;a failing rank ends those of all hosts;a killed rank is named;\
 a connection that ends;Ctrl-C ends all;a killed launcher leaves nothing;an allocation of Slurm;a list with a fault;\
 a job that starts anew on all hosts;a rank that is stopped is named and not one that ended for it;\
 an output folder that hosts do not share is said at the start;\
-SIGUSR1 to a rank and SIGTERM to the launcher leave a checkpoint;a host that falls silent;a launcher that falls silent;\
+SIGUSR1 to a rank and SIGTERM to the launcher leave a checkpoint;a failure after a SIGUSR1 that programs handle;\
+a host that falls silent;a launcher that falls silent;\
 a job that is stopped goes on;a signal to a host's part names the host;nobody reads what ranks print;\
 output that is read too late is not lost in silence;\
 hosts that do not answer are named;this host among hosts asks no ssh;this host under two names;other hosts reach this one"
@@ -40,7 +42,7 @@ case $1 in mute*) exec sleep 100 ;; esac
 case $1 in gone | localhost | 127.* | ::1 | "$(uname -n)") echo "ssh: connect to host $1 port 22: No route to host" >&2; exit 255 ;; esac
 YOKE_HOST_ID=$1 YOKE_TEST_HOST=$YOKE_TEST_JOB.$1
 export YOKE_HOST_ID YOKE_TEST_HOST
-unset GIVEN # a host has an environment of its own
+unset GIVEN ACCELERATE_USE_CPU ACCELERATE_MIXED_PRECISION ACCELERATE_GRADIENT_ACCUMULATION_STEPS # a host has an environment of its own
 [ -z "${SAYS-}" ] || { printf 'of its shell\nyoke: %s\n' "$SAYS" >&2; sleep 0.5; } # long before the host answers
 exec sh -c "$2"
 E2
@@ -89,6 +91,20 @@ run -np 4 -x GIVEN="by mpirun" --hosts a:2,b:1,c:3 -- \
 [3] 3 0 4 4 c cpu:0 by mpirun" ]
 check
 
+asked() { # each variable of another launcher that yoke env lists reaches a rank
+    (
+        export ACCELERATE_USE_CPU=1 ACCELERATE_MIXED_PRECISION=bf16 ACCELERATE_GRADIENT_ACCUMULATION_STEPS=4
+        "$yoke" env | grep -o '^[A-Z][A-Z_]*' | grep -v '^YOKE_' | LC_ALL=C sort -u >"$tmp/names"
+        [ "$(grep -c ACCELERATE_ "$tmp/names")" -ge 3 ] || exit 1
+        run --hosts a:1 sh -c 'while read -r name; do eval "echo \"\$name=\${$name-}\""; done <"$0"' "$tmp/names"
+        [ $code -eq 0 ] && [ "$(sed -n 's/^\[0\] //p' "$tmp/out")" = "ACCELERATE_GRADIENT_ACCUMULATION_STEPS=4
+ACCELERATE_MIXED_PRECISION=bf16
+ACCELERATE_USE_CPU=1" ]
+    )
+}
+asked
+check
+
 want=$(YOKE_DEVICES="cpu:0 cpu:0 cpu:0 cpu:0" timeout $limit "$yoke" launch -- "$train" 2>&1 | sed -n 's/^ranks 4 parameters //p')
 run --hosts a:2,b:1,c:1 -- "$train"
 [ $code -eq 0 ] && [ -n "$want" ] && [ "$(sed -n 's/^\[0\] ranks 4 parameters //p' "$tmp/out")" = "$want" ]
@@ -123,8 +139,11 @@ cards() { # the plan for two ranks of a host with three cards
       export SAYS="a word of Yoke's" FAKE_CUDA_DEVICES=3 YOKE_PLUGINS="cpu cuda" YOKE_LOG=warn YOKE_DEVICES=auto
       run --dry-run --hosts a:2 true
       [ $code -eq 0 ] && grep -q "rank 0: cuda:0" "$tmp/out" && grep -q "rank 1: cuda:1" "$tmp/out" &&
-          grep -q "not used: cuda:2; there are 4 devices for 2 ranks" "$tmp/err" && grep -q "yoke: $SAYS" "$tmp/err" &&
-          ! grep "of its shell" "$tmp/err" )
+          grep -q "not used: cuda:2; there are 4 devices for 2 ranks$" "$tmp/err" && grep -q "yoke: $SAYS" "$tmp/err" &&
+          ! grep "of its shell" "$tmp/err" || exit 1
+      run --dry-run -n 5 true # too few cards for that: none is used
+      [ $code -eq 0 ] && ! grep "rank .*cuda" "$tmp/out" && grep -q "not used: cuda:0, cuda:1, cuda:2; there are 4 devices for 5 ranks, \
+which share the cores instead" "$tmp/err" )
 }
 if cards; [ $? -eq 77 ]; then skip "the fake driver is not built"; else cards; check; fi
 
@@ -291,6 +310,14 @@ finish
 yoke launch: interrupted by signal 15 (Terminated): the ranks have left with exit code 75, to be started again, after 1 restart" ] &&
     grep -q "^\[0\] yoke train: SIGTERM: $tmp/asked/checkpoint-[0-9]* holds the training" "$tmp/err" &&
     [ "$(ls -d "$tmp/asked"/checkpoint-* | wc -l)" -eq 2 ] && nothing_left
+check
+
+start --max-restarts 1 --hosts a,b -- sh -c '[ $YOKE_RESTART_COUNT = 0 ] || exit 0
+    trap got=1 USR1; echo ready; until [ "${got-}" ]; do sleep 0.05; done; [ $YOKE_RANK = 0 ] || exit 3; sleep 60'
+await grep -q '^\[0\] ready' "$tmp/out" && await grep -q '^\[1\] ready' "$tmp/out" && kill -USR1 "$pid"
+finish
+[ $code -eq 0 ] && [ "$(grep '^yoke launch' "$tmp/err")" = \
+    "yoke launch: rank 1 (cpu:0 on b) ended with exit code 3 (signal 10 came before): restart 1 of 1" ] && nothing_left
 check
 
 # Silence: over a process for each direction between launcher and host b, one of which stops, as a connection does that ends without a word.

@@ -16,7 +16,7 @@ trace() { # trace DEVICES: two steps into $out/trace.json
 }
 
 holds() { # holds own|wrapped WIRE..: whether rank 1 has memory of its own; what is wanted of the wire lane of two ranks
-    [ ! -e "$out/trace.json.0" ] && python3 - "$out/trace.json" "$@" <<'P'
+    [ "$(ls "$out"/trace.json*)" = "$out/trace.json" ] && python3 - "$out/trace.json" "$@" <<'P'
 import json, sys
 host, compute, copies, wire = range(4)
 own_memory = sys.argv[2] == "own"
@@ -158,6 +158,25 @@ assert 0 in segments and (not hashes or set(segments) != {0})
 P
 }
 
+# FILE.0 and its like are the user's.
+user_files() {
+    for rank in 0 1 2; do echo "mine $rank" >"$out/trace.json.$rank"; done
+    "$yoke" trace --output "$out/trace.json" -- true 2>"$out/err"
+    [ "$(cat "$out"/trace.json.*)" = "$(printf 'mine 0\nmine 1\nmine 2')" ] || return 1
+    trace "cpu:0! cpu:0!" && [ "$(cat "$out"/trace.json.*)" = "$(printf 'mine 0\nmine 1\nmine 2')" ] || return 1
+    rm "$out"/trace.json.[012]
+    [ "$(ls "$out"/trace.json*)" = "$out/trace.json" ]
+}
+
+# The program is a rank of which the lower ones write elsewhere; a part that is cut off is named.
+some_parts() {
+    "$yoke" trace --output "$out/some.json" -- sh -c 'echo "{\"traceEvents\":[{\"pid\":2}]}" >"$YOKE_TRACE.2"; echo "{" >"$YOKE_TRACE.3"' \
+        2>"$out/err" && grep -q '"pid":2' "$out/some.json" && grep -q "some.json.part-.*the trace lacks rank 3" "$out/err" || return 1
+    mkdir "$out/full.json"
+    ! "$yoke" trace --output "$out/full.json" -- sh -c 'echo "{\"traceEvents\":[]}" >"$YOKE_TRACE.0"' 2>"$out/err" &&
+        grep -q "full.json: .*traces stay in $out/full.json.part-" "$out/err" && ls "$out"/full.json.part-*.0
+}
+
 codes() {
     "$yoke" trace --output "$out/none.json" -- sh -c 'exit 7' 2>"$out/err"
     [ $? = 7 ] && grep -q "has written no trace" "$out/err" || return 1
@@ -181,5 +200,7 @@ else
 fi
 ok "members compare their parameters" compared
 ok "an only member's step is one segment" only_member
+ok "files that are not its own stay" user_files
+ok "each part there is joined, and stays if the whole cannot be written" some_parts
 ok "exit codes" codes
 plan

@@ -60,6 +60,27 @@ interrupted() {
 }
 ok "a signal to the launcher ends the job" interrupted
 
+# A program that handles a signal ends later for a reason of its own.
+answers() { # answers SIGNAL WORDS..: the program takes the signal first, in its first attempt
+    signal=$1
+    shift
+    launch "$@" --devices cpu:0 sh -c "$note; "'[ "$YOKE_RESTART_COUNT" != 1 ] || exit 0; trap "got=1" '"$signal; kill -$signal"' $PPID
+        until [ "${got-}" ]; do sleep 0.05; done; exit 3' "$out/attempts"
+}
+later() {
+    answers USR1 --max-restarts 1
+    [ $code = 0 ] && attempts 0 1 && grep -qx "yoke launch: rank 0 (cpu:0) ended with exit code 3 (signal 10 came before): restart 1 of 1" \
+        "$out/said" || return 1
+    answers USR1
+    [ $code = 1 ] && grep -qx "yoke launch: rank 0 (cpu:0) ended with exit code 3 (signal 10 came before)" "$out/said" || return 1
+    answers TERM --max-restarts 1
+    [ $code = 143 ] && attempts 0 &&
+        grep -qx "yoke launch: interrupted by signal 15 (Terminated), then rank 0 (cpu:0) ended with exit code 3" "$out/said" || return 1
+    launch --devices cpu:0 sh -c 'kill -USR1 $PPID; exec sleep 20'
+    [ $code = 138 ] && grep -qx "yoke launch: interrupted by signal 10 (User defined signal 1)" "$out/said"
+}
+ok "a later failure is reported and not the signal that the program handled" later
+
 # ---- A training ----
 
 train() { # train DEVICES OUT WORDS...: 60 steps, checkpoints at 20, 40 and 60
@@ -144,12 +165,57 @@ asked_launcher() {
 }
 ok "a launcher that is asked passes it on, waits for the checkpoint, and starts nothing" asked_launcher
 
+single() { # yoke train has a launcher of its own then, on one device too
+    YOKE_MAX_RESTARTS=1 "$yoke" train --devices cpu:0 --model mlp --model-config hidden=32 --data "idx:$out/images" --global-batch 4 \
+        --max-steps 10000000 --logging-steps 1 --eval-strategy no --overwrite-output-dir --output-dir "$out/single" >"$out/said" 2>&1 &
+    job=$!
+    for words in "^step " "^yoke launch: rank 0 (cpu:0) was killed by signal 9 (Killed): restart 1 of 1$"; do
+        i=0
+        until grep -q "$words" "$out/said"; do
+            i=$((i + 1))
+            [ $i -lt 1200 ] && kill -0 $job || { cat "$out/said"; return 1; }
+            sleep 0.05
+        done
+        [ "$words" != "^step " ] || kill -9 "$(rank_pid 0 "$out/single")" || { kill -9 $job; return 1; }
+    done
+    kill -TERM $job
+    wait $job
+    job=
+}
+ok "YOKE_MAX_RESTARTS holds for yoke train on one device" single
+
 asked_wrapped() {
     wrap=env begin cpu:0 "$out/wrapped" && kill -TERM $job && end
     [ $code = 143 ] && [ "$(grep -c "holds the training after step .* of 60: --resume" "$out/said")" = 1 ] &&
         train cpu:0 "$out/wrapped" --resume-from-checkpoint last && cmp "$out/a/model.safetensors" "$out/wrapped/model.safetensors"
 }
 ok "a shell in between dies of the signal, and the checkpoint is waited for" asked_wrapped
+
+# A launcher that inherits orphans, as process 1 of a container does: it sees the end of a rank whose shell has died. A launcher that does
+# not waits for YOKE_STUCK_MS.
+inherited() {
+    YOKE_STUCK_MS=60000 python3 -c 'import ctypes, os, sys
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+os.execv(sys.argv[1], sys.argv[1:])' "$yoke" launch --devices cpu:0 -- sh -c '"$@"; exit $?' - \
+        "$yoke" train --model mlp --model-config hidden=32 --data "idx:$out/images" --global-batch 4 --max-steps 10000000 \
+        --logging-steps 1 --eval-strategy no --overwrite-output-dir --output-dir "$out/inner" >"$out/said" 2>&1 &
+    job=$!
+    i=0
+    until grep -q "^step " "$out/said"; do
+        i=$((i + 1))
+        [ $i -lt 1200 ] && kill -0 $job || { cat "$out/said"; return 1; }
+        sleep 0.05
+    done
+    from=$(date +%s)
+    kill -USR1 $job && wait $job
+    code=$?
+    took=$(($(date +%s) - from))
+    job=
+    grep -v "^step" "$out/said"
+    echo "exit code $code after $took s"
+    [ $code = 138 ] && [ $took -lt 45 ] && grep -q "holds the training after step" "$out/said"
+}
+ok "and where the launcher inherits the rank" inherited
 
 twice() { # twice COMMAND..: the training waits, and ends without a checkpoint of its step
     begin cpu:0 "$out/twice" && held_up || return 1

@@ -143,11 +143,12 @@ int bench_mixed(const yk__cli *cli, char *const *args)
 {
     static figures f;
     const char *devices = yk__cli_text(cli, "devices");
+    char more[2];
     bool bad = false;
     f.rounds = (int)yk__cli_int(cli, "rounds", 1, MOST_ROUNDS, &bad);
     if (bad)
         return YK_EXIT_USAGE;
-    if (!devices || sscanf(devices, "%127s %127s", f.spec[0], f.spec[1]) != 2)
+    if (!devices || sscanf(devices, "%127s %127s %1s", f.spec[0], f.spec[1], more) != 2)
         return yk__cli_usage(cli->command, "mixed needs two devices, as in --devices \"cpu:0 opencl:0@1\"");
     if (yk__launched())
         return yk__cli_usage(cli->command, "mixed starts ranks on the devices of --devices itself, and this process is a rank of a job "

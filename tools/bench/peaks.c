@@ -217,9 +217,9 @@ static void math_report(const machine *m, report *r)
 /* Each thread has its own part of the two buffers; in the cache levels each part fills half of what a thread has. */
 static void memory_place(const machine *m, task *t, int n, const char *level)
 {
-    const size_t share = !strcmp(level, "l2")   ? m->l2 / 4
-                         : !strcmp(level, "l3") ? m->l3 / 4 / (size_t)m->cores
-                                                : m->dram / (size_t)n;
+    const size_t most = m->dram / (size_t)n;
+    const size_t want = !strcmp(level, "l2") ? m->l2 / 4 : !strcmp(level, "l3") ? m->l3 / 4 / (size_t)m->cores : most;
+    const size_t share = want < most ? want : most;
     on_cores(m, t, n);
     for (int i = 0; i < n; i++) {
         t[i].bytes = share / PEAKS_LINE * PEAKS_LINE;

@@ -128,11 +128,10 @@ static bool is_device_word(const struct question *q, const char *answer)
 static const char *answer_fault(const struct question *q, const char *answer)
 {
     static char text[128];
-    char *end;
-    const double v = strtod(answer, &end);
+    const double v = strtod(answer, NULL);
     if (!q->arg && yk__cli_truth(answer) < 0)
         return "expected true or false";
-    if (q->most > 0 && !is_device_word(q, answer) && (end == answer || *end || !(v >= q->least && v <= q->most) || v != (double)(long)v)) {
+    if (q->most > 0 && !is_device_word(q, answer) && (answer[strspn(answer, "0123456789")] || v < q->least || v > q->most)) {
         snprintf(text, sizeof text, "expected a whole number from %g to %g", q->least, q->most);
         return text;
     }

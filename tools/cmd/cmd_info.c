@@ -505,6 +505,28 @@ static int run_describe(const yk__cli *cli, char *program)
     return YK_EXIT_OK;
 }
 
+/* One of --describe, --env, --kinds and --gpus decides, in this order. */
+static bool options_idle(const yk__cli *cli)
+{
+    static const char *const way[] = {"describe", "env", "kinds", "gpus"};
+    char why[48] = "without --describe";
+    bool bad = false;
+    size_t k = 0;
+    while (k < 4 && !yk__cli_on(cli, way[k]))
+        k++;
+    if (k) {
+        yk__cli_refuse_idle(cli, "devices", why, &bad);
+        yk__cli_refuse_idle(cli, "precision", why, &bad);
+    }
+    if (k < 4)
+        snprintf(why, sizeof why, "beside --%s", way[k]);
+    for (size_t i = k + 1; i < 4; i++)
+        yk__cli_refuse_idle(cli, way[i], why, &bad);
+    if (k == 2 || k == 3)
+        yk__cli_refuse_idle(cli, "json", why, &bad);
+    return bad;
+}
+
 int yk__cmd_info(int argc, char **argv)
 {
     yk__cli cli;
@@ -513,6 +535,8 @@ int yk__cmd_info(int argc, char **argv)
     free(args);
     if (code >= 0)
         return code;
+    if (options_idle(&cli))
+        return YK_EXIT_USAGE;
     if (yk__cli_on(&cli, "describe"))
         return run_describe(&cli, program);
     if (yk__cli_on(&cli, "env"))

@@ -11,10 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/base/mem.h"
 #include "core/base/nearest.h"
+#include "core/control/control.h" /* YK__RANKS */
 
 static const yk__cli_option options[] = {
     {"output", "FILE", "trace.json", "where the trace goes", NULL},
@@ -38,7 +40,8 @@ static const yk__cli_command command = {
         "the end of the last update's submission to that of its own. Times of ranks of one host are of one clock; those of other hosts are "
         "not compared.\n"
         "\n"
-        "Only ranks that write to this machine's files are joined: each writes FILE.RANK (YOKE_TRACE, YOKE_TRACE_STEPS, YOKE_TRACE_SKIP). "
+        "Only ranks that write to this machine's files are joined: each writes FILE.part-NUMBER.RANK, which is removed once FILE is whole "
+        "(YOKE_TRACE, YOKE_TRACE_STEPS, YOKE_TRACE_SKIP). "
         "The exit code is the program's, or 1 if no rank has written a trace.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
@@ -73,47 +76,56 @@ static int run_program(char **argv)
 
 /* ---- The files ---- */
 
-/* Joins rank r's part, if it exists, and removes it. */
-static bool join_part(const char *output, unsigned rank, json_t *events)
+/* False if the rank has written no part, or not a whole one. */
+static bool join_part(const char *parts, unsigned rank, json_t *events)
 {
-    char *path = yk__format("%s.%u", output, rank);
-    json_t *part = path ? json_load_file(path, 0, NULL) : NULL;
-    const bool there = part && !json_array_extend(events, json_object_get(part, "traceEvents"));
-    if (there)
-        unlink(path);
+    char *path = yk__format("%s.%u", parts, rank);
+    json_error_t why;
+    const bool there = path && !access(path, F_OK);
+    json_t *part = there ? json_load_file(path, 0, &why) : NULL;
+    const bool joined = part && !json_array_extend(events, json_object_get(part, "traceEvents"));
+    if (there && !joined)
+        fprintf(stderr, "yoke trace: %s: %s: the trace lacks rank %u\n", path, part ? "it holds no events" : why.text, rank);
     json_decref(part);
     yk__free(path);
-    return there;
+    return joined;
 }
 
-static void remove_parts(const char *output)
+static void remove_parts(const char *parts)
 {
-    for (unsigned rank = 0;; rank++) {
-        char *path = yk__format("%s.%u", output, rank);
-        const bool gone = path && !unlink(path);
+    for (unsigned rank = 0; rank < YK__RANKS; rank++) {
+        char *path = yk__format("%s.%u", parts, rank);
+        if (path)
+            unlink(path);
         yk__free(path);
-        if (!gone)
-            return;
     }
 }
 
-static int join_parts(const char *output)
+static int join_parts(const char *output, const char *parts)
 {
     json_t *events = json_array(), *whole;
     unsigned ranks = 0;
     int failed;
-    while (join_part(output, ranks, events))
-        ranks++;
+    for (unsigned rank = 0; rank < YK__RANKS; rank++) /* some may write on other hosts */
+        ranks += join_part(parts, rank, events);
     whole = json_pack("{s:o, s:s}", "traceEvents", events, "displayTimeUnit", "ms");
     failed = !ranks || json_dump_file(whole, output, JSON_COMPACT);
     if (!ranks)
         fprintf(stderr, "yoke trace: the program has written no trace: it made no step with Yoke, or ended before\n");
     else if (failed)
-        fprintf(stderr, "yoke trace: %s: %s\n", output, strerror(errno));
+        fprintf(stderr, "yoke trace: %s: %s; the ranks' traces stay in %s.*\n", output, strerror(errno), parts);
     else
         fprintf(stderr, "yoke trace: %s holds %zu events of %u rank%s\n", output, json_array_size(events), ranks, ranks > 1 ? "s" : "");
+    if (!failed)
+        remove_parts(parts);
     json_decref(whole);
     return failed ? YK_EXIT_FAILED : YK_EXIT_OK;
+}
+
+/* No other file has this name: a name such as FILE.0 may be the user's. */
+static char *parts_name(const char *output)
+{
+    return yk__format("%s.part-%llx%x", output, (unsigned long long)time(NULL), (unsigned)getpid());
 }
 
 int yk__cmd_trace(int argc, char **argv)
@@ -122,17 +134,23 @@ int yk__cmd_trace(int argc, char **argv)
     bool bad = false;
     const int done = yk__cli_parse(&command, argc, argv, &cli);
     int code, joined;
+    char *parts;
     if (done >= 0)
         return done;
     yk__cli_int(&cli, "steps", 1, 1000, &bad);
     yk__cli_int(&cli, "skip", 0, INT64_C(1) << 40, &bad);
     if (bad)
         return YK_EXIT_USAGE;
-    setenv("YOKE_TRACE", yk__cli_text(&cli, "output"), 1);
+    parts = parts_name(yk__cli_text(&cli, "output"));
+    if (!parts || setenv("YOKE_TRACE", parts, 1)) {
+        fprintf(stderr, "yoke trace: out of memory\n");
+        yk__free(parts);
+        return YK_EXIT_FAILED;
+    }
     setenv("YOKE_TRACE_STEPS", yk__cli_text(&cli, "steps"), 1);
     setenv("YOKE_TRACE_SKIP", yk__cli_text(&cli, "skip"), 1);
-    remove_parts(yk__cli_text(&cli, "output"));
     code = run_program(cli.positional);
-    joined = join_parts(yk__cli_text(&cli, "output"));
+    joined = join_parts(yk__cli_text(&cli, "output"), parts);
+    yk__free(parts);
     return code ? code : joined;
 }

@@ -14,18 +14,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Reads a line of /proc, "1234 (name) R ..", whose name may have any letter: the thread's number, its state, and its start (word 22). */
-static bool thread_read(const char *path, int32_t *number, char *state, unsigned long long *began)
+/* Reads a line of /proc, "1234 (name) R ..", whose name may have any letter; returns its rest behind the name, NULL if absent. */
+static const char *line_read(const char *path, char *text, size_t size)
 {
-    char text[512];
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    const ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
     if (fd >= 0)
         close(fd);
     if (n <= 0)
-        return false;
+        return NULL;
     text[n] = 0;
-    const char *rest = strrchr(text, ')');
+    return strrchr(text, ')');
+}
+
+/* The thread's number, its state, and its start (word 22). */
+static bool thread_read(const char *path, int32_t *number, char *state, unsigned long long *began)
+{
+    char text[512];
+    const char *rest = line_read(path, text, sizeof text);
     return rest && sscanf(text, "%d", number) == 1 &&
            sscanf(rest, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu", state, began) == 2;
 }
@@ -50,4 +56,14 @@ bool yk__thread_ready(const yk__thread_id *thread, uint64_t own_space)
         return false;
     snprintf(path, sizeof path, "/proc/%d/stat", (int)thread->number);
     return thread_read(path, &number, &state, &began) && state == 'R' && began == thread->began;
+}
+
+bool yk__process_ended(int32_t process)
+{
+    char path[64], text[512], state;
+    long threads;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
+    const char *rest = line_read(path, text, sizeof text);
+    return rest && sscanf(rest, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %ld", &state, &threads) == 2 &&
+           (state == 'Z' || state == 'X') && threads <= 1; /* else its first thread alone has ended */
 }

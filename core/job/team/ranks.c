@@ -37,7 +37,7 @@ static int run_ranks(yk__placement *place, uint32_t n, char *const *argv)
 {
     yk_error err = YK_ERROR_INIT;
     int code = -1;
-    if (n > 1)
+    if (n > 1 || restarts_allowed()) /* a job of one rank needs a launcher that starts it anew */
         yk__launch(place, n, argv, restarts_allowed(), say_launch, &code, &err);
     yk__free(place);
     return code;
