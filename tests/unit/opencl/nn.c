@@ -263,6 +263,27 @@ START_TEST(test_pool)
 }
 END_TEST
 
+/* 1024 windows of ones have their maximum at one pixel: its gradient is added up in f32, as bf16 stays at 256, and f16 at 2048. */
+START_TEST(test_pool_of_16_bits)
+{
+    for (int dtype = YK_F16; dtype <= YK_BF16; dtype++) {
+        const int64_t side = dtype == YK_F16 ? 46 : 32, most = side * side;
+        kit *k = kit_new();
+        const uint32_t x = KIT(k, dtype, 1, 1, 2 * side, 2 * side), gy = KIT(k, dtype, 1, 1, side + 1, side + 1);
+        const uint32_t gx = KIT(k, dtype, 1, 1, 2 * side, 2 * side);
+        double *image = calloc((size_t)(4 * most), sizeof *image);
+        image[side * 2 * side + side] = 2;
+        kit_set(k, x, image);
+        kit_random_int(k, gy, 1, 1);
+        kit_node(k, YK_OP_MAX_POOL_BWD, KIT_IDS(x, gy), KIT_IDS(gx), KIT_ATTR(side, side, 1, 1, 0, 0, 1, 1));
+        ck_assert_msg(ok_run(k) == YK_OK, "failed to run");
+        ck_assert_double_eq(kit_at(k, gx, side * 2 * side + side), (double)most);
+        free(image);
+        kit_free(k);
+    }
+}
+END_TEST
+
 /* ---- Steps ---- */
 
 static void set_hyper(kit *k, uint32_t h, double first)
@@ -497,6 +518,7 @@ static void add_all(Suite *s)
     tcase_add_test(t, test_cross_entropy);
     tcase_add_test(t, test_bn_dropout);
     tcase_add_test(t, test_pool);
+    tcase_add_test(t, test_pool_of_16_bits);
     tcase_add_test(t, test_steps);
     tcase_add_test(t, test_attention);
     tcase_add_test(t, test_dot_map);
