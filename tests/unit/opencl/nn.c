@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The composites the OpenCL plugin claims, against the float64 evaluator on the same stored numbers. */
+/* The composites the OpenCL plugin claims, against the float64 evaluator on the same stored numbers; what it asks of the driver. */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 #include <check.h>
@@ -12,16 +12,41 @@
 #include "tests/support/opencl_kit.h"
 
 static uint64_t driver_bytes; /* that the plugin asked the driver for */
+static bool events_fail;      /* no event is done, and those waited for have failed */
 
-/* Stands before the loader's: the plugin's calls come here. */
-__attribute__((visibility("default"))) cl_mem clCreateBuffer(cl_context context, cl_mem_flags flags, size_t bytes, void *host,
-                                                             cl_int *rc)
+/* The functions below stand before the loader's: the plugin's calls come here. */
+#define HERE __attribute__((visibility("default")))
+
+static void *loader_find(const char *name)
+{
+    void *loader = dlopen("libOpenCL.so.1", RTLD_NOW);
+    return loader ? dlsym(loader, name) : NULL;
+}
+
+HERE cl_mem clCreateBuffer(cl_context context, cl_mem_flags flags, size_t bytes, void *host, cl_int *rc)
 {
     static cl_mem (*real)(cl_context, cl_mem_flags, size_t, void *, cl_int *);
-    void *loader = real ? NULL : dlopen("libOpenCL.so.1", RTLD_NOW);
-    real = loader ? (cl_mem(*)(cl_context, cl_mem_flags, size_t, void *, cl_int *))dlsym(loader, "clCreateBuffer") : real;
+    real = real ? real : (cl_mem(*)(cl_context, cl_mem_flags, size_t, void *, cl_int *))loader_find("clCreateBuffer");
     driver_bytes += bytes;
     return real(context, flags, bytes, host, rc);
+}
+
+HERE cl_int clWaitForEvents(cl_uint n, const cl_event *event)
+{
+    static cl_int (*real)(cl_uint, const cl_event *);
+    real = real ? real : (cl_int(*)(cl_uint, const cl_event *))loader_find("clWaitForEvents");
+    const cl_int rc = real(n, event);
+    return events_fail ? CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST : rc;
+}
+
+HERE cl_int clGetEventInfo(cl_event event, cl_event_info what, size_t size, void *value, size_t *need)
+{
+    static cl_int (*real)(cl_event, cl_event_info, size_t, void *, size_t *);
+    real = real ? real : (cl_int(*)(cl_event, cl_event_info, size_t, void *, size_t *))loader_find("clGetEventInfo");
+    const cl_int rc = real(event, what, size, value, need);
+    if (events_fail && what == CL_EVENT_COMMAND_EXECUTION_STATUS)
+        *(cl_int *)value = CL_RUNNING;
+    return rc;
 }
 
 static uint32_t claimed_least = 1;
@@ -487,6 +512,40 @@ START_TEST(test_local_attention)
 }
 END_TEST
 
+/* ---- The driver ---- */
+
+/* A copy on the first device waits for one on another that fails meanwhile. */
+START_TEST(test_wait_for_a_failed_copy)
+{
+    static char bytes[64];
+    yk_device *dev[2] = {ok_device, NULL};
+    yk_queue *q[2];
+    yk_buffer *buffer[2];
+    yk_wait first;
+    yk_status s[2];
+    ck_assert_int_eq(ok_plugin->device_open(0, &dev[1]), YK_OK);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(ok_plugin->queue_new(dev[i], KIT_QUEUE, &q[i]), YK_OK);
+        ck_assert_int_eq(ok_plugin->buffer_new(dev[i], KIT_BYTES(64), &buffer[i]), YK_OK);
+    }
+    for (int i = 1; i >= 0; i--) {
+        uint64_t point;
+        const yk_copy c = {.size = sizeof c, .n_wait = !i, .wait = &first, .src_host = bytes, .dst = buffer[i], .bytes = 64};
+        events_fail = true;
+        s[i] = ok_plugin->queue_copy(q[i], &c, &point);
+        first = (yk_wait){q[i], point};
+    }
+    events_fail = false;
+    for (int i = 0; i < 2; i++) {
+        ok_plugin->queue_free(q[i]);
+        ok_plugin->buffer_free(buffer[i]);
+    }
+    ok_plugin->device_close(dev[1]);
+    ck_assert_int_eq(s[1], YK_OK);
+    ck_assert_int_eq(s[0], YK_E_CANCELLED);
+}
+END_TEST
+
 static void case_start(void)
 {
     const char *family = getenv("YOKE_TEST_FAMILY");
@@ -523,6 +582,7 @@ static void add_all(Suite *s)
     tcase_add_test(t, test_attention);
     tcase_add_test(t, test_dot_map);
     tcase_add_test(t, test_scratch_is_reported);
+    tcase_add_test(t, test_wait_for_a_failed_copy);
     suite_add_tcase(s, t);
 }
 
