@@ -54,6 +54,8 @@ yk_status ocl_error(cl_int code, const char *what)
         return YK_E_MEM;
     case CL_DEVICE_NOT_AVAILABLE:
         return YK_E_DEVICE_LOST;
+    case CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST: /* another queue failed */
+        return YK_E_CANCELLED;
     default:
         return YK_E_INTERNAL;
     }

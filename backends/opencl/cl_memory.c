@@ -13,6 +13,8 @@
 #define PAGE 4096u
 #define TURNS 3 /* turns of the trial for memory used in place */
 
+static _Atomic uint64_t newest; /* serial of the newest buffer */
+
 static yk_status buffer_make(yk_device *dev, void *host, uint64_t bytes, yk_buffer **out)
 {
     cl_int rc;
@@ -22,6 +24,7 @@ static yk_status buffer_make(yk_device *dev, void *host, uint64_t bytes, yk_buff
     buffer->dev = dev;
     buffer->host = host;
     buffer->bytes = bytes;
+    buffer->serial = atomic_fetch_add(&newest, 1) + 1;
     buffer->mem = clCreateBuffer(dev->ctx, CL_MEM_READ_WRITE | (host ? CL_MEM_USE_HOST_PTR : 0), bytes ? bytes : 1, host, &rc);
     if (rc != CL_SUCCESS) {
         ocl_free(buffer);

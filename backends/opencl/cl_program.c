@@ -8,10 +8,7 @@
 #include "backends/opencl/ocl.h"
 #include "plugins/kit/plugin.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
-
-static _Atomic uint64_t scratch_serial; /* serial of the newest scratch memory */
 
 /* ---- Binding ---- */
 
@@ -61,12 +58,11 @@ static yk_status bind_scratch(yk_program *program, ocl_scratch *s, cl_command_qu
         if (made != YK_OK)
             return made;
         s->bytes = program->scratch_bytes;
-        s->serial = atomic_fetch_add(&scratch_serial, 1) + 1;
     }
-    if (!program->scratch_bytes || program->scratch_serial == s->serial)
+    if (!program->scratch_bytes || program->scratch_serial == s->buffer->serial)
         return YK_OK;
     yk_status st = bind_all(program, KIT_ARG_SCRATCH, s->buffer->mem);
-    program->scratch_serial = st == YK_OK ? s->serial : 0;
+    program->scratch_serial = st == YK_OK ? s->buffer->serial : 0;
     return st;
 }
 
@@ -106,14 +102,14 @@ static yk_status bind_slots(yk_program *program, const yk_submit *s)
         const yk_buffer *buf = s->slot[slot];
         if (slot_check(program, s, b))
             return YK_E_ARG;
-        if (program->bound[slot] == buf->mem && program->bound_offset[slot] == s->slot_offset[slot])
+        if (program->bound[slot] == buf->serial && program->bound_offset[slot] == s->slot_offset[slot])
             continue;
         yk_status st = bind_set(program, b, buf->mem, s->slot_offset[slot]);
         if (st != YK_OK)
             return st;
     }
     for (uint32_t i = 0; i < s->n_slot; i++) {
-        program->bound[i] = s->slot[i] ? s->slot[i]->mem : NULL;
+        program->bound[i] = s->slot[i] ? s->slot[i]->serial : 0;
         program->bound_offset[i] = s->slot_offset[i];
     }
     return YK_OK;

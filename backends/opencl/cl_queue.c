@@ -12,6 +12,7 @@
 
 #include <time.h>
 
+#define OTHER_FAILED "a queue this one waits for has failed"
 #define WAITS 16            /* most events passed to a command; the host waits for further ones */
 #define SPIN_NS 30000u /* spinning before a sleep in a wait for a device with separate cores */
 
@@ -237,14 +238,15 @@ static yk_status waits_collect(yk_queue *q, const yk_wait *wait, uint32_t n_wait
         yk_queue *other = wait[i].queue;
         cl_event e = other == q ? NULL : queue_event(other, wait[i].point);
         if (atomic_load(&other->failed) != YK_OK)
-            queue_fail(q, YK_E_CANCELLED, CL_SUCCESS, "a queue this one waits for has failed");
+            queue_fail(q, YK_E_CANCELLED, CL_SUCCESS, OTHER_FAILED);
         if (!e)
             continue;
         if (other->dev->ctx == q->dev->ctx && w->n < WAITS) {
             w->event[w->n++] = e;
             continue;
         }
-        clWaitForEvents(1, &e);
+        if (clWaitForEvents(1, &e) != CL_SUCCESS || atomic_load(&other->failed) != YK_OK)
+            queue_fail(q, YK_E_CANCELLED, CL_SUCCESS, OTHER_FAILED);
         clReleaseEvent(e);
     }
     return queue_status(q);

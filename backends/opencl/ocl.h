@@ -86,6 +86,7 @@ struct yk_buffer {
     void *host; /* its address in host memory, or NULL */
     bool owned; /* the plugin frees host */
     uint64_t bytes;
+    uint64_t serial; /* from 1 on, of no other buffer: a driver may give mem's handle again */
 };
 yk_status ocl_buffer_new(yk_device *dev, const yk_buffer_desc *desc, yk_buffer **b);
 yk_status ocl_buffer_bytes(yk_device *dev, uint64_t bytes, yk_buffer **b);
@@ -130,7 +131,7 @@ struct yk_program {
     size_t n_launch, n_bind;
     uint64_t scratch_bytes, scratch_serial; /* serial: that of the scratch memory last set in the kernels */
     cl_mem meta;
-    cl_mem *bound; /* per slot: memory last set in the kernels */
+    uint64_t *bound; /* per slot: serial of the buffer last set in the kernels, or 0 */
     uint64_t *bound_offset;
     bool ran;
     pthread_mutex_t lock;
@@ -138,7 +139,7 @@ struct yk_program {
 
 typedef struct ocl_scratch { /* scratch memory of a queue */
     yk_buffer *buffer;
-    uint64_t bytes, serial;
+    uint64_t bytes;
 } ocl_scratch;
 void ocl_scratch_free(ocl_scratch *s);
 

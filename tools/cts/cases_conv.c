@@ -74,8 +74,9 @@ static const pool pools[] = {
     {"2x2", {2, 3, 8, 6}, {2, 2, 2, 2, 0, 0, 1, 1}},     {"3x3s2p1", {2, 4, 9, 11}, {3, 3, 2, 2, 1, 1, 1, 1}},
     {"overlap", {1, 2, 7, 7}, {3, 2, 1, 1, 1, 0, 1, 1}}, {"whole", {3, 5, 4, 4}, {4, 4, 1, 1, 0, 0, 1, 1}},
     {"dilated", {1, 2, 9, 9}, {2, 3, 2, 1, 0, 1, 2, 2}}, {"one", {1, 1, 1, 1}, {1, 1, 1, 1, 0, 0, 1, 1}},
-    {"planes", {257, 257, 2, 1}, {2, 1, 2, 1, 0, 0, 1, 1}},
+    {"planes", {257, 257, 2, 1}, {2, 1, 2, 1, 0, 0, 1, 1}}, {"many", {1, 3, 24, 23}, {12, 12, 1, 1, 0, 0, 1, 1}},
 };
+#define MANY 64 /* elements of a window from which on one maximum is that of many windows */
 #define N_POOL (sizeof pools / sizeof *pools)
 
 static const int64_t *pool_apply(const pool *p, bool max, int64_t *y)
@@ -91,13 +92,14 @@ static void max_pool(cts_check *k, yk_dtype dtype, const pool *p, bool backward,
 {
     int64_t y[4];
     yk__vid in[2], out = YK_NONE;
-    in[0] = cts_leaf(&k->g, dtype, dist, 0, 4, p->dim);
+    const bool many = p->attr[0] * p->attr[1] >= MANY;
+    in[0] = cts_leaf(&k->g, dtype, many && dist == CTS_TIES ? CTS_UNIT : dist, 0, 4, p->dim);
     if (!backward) {
         yk__apply(&k->g, YK_OP_MAX_POOL, 1, in, 8, p->attr, YK_DTYPE_COUNT, YK_NONE, NULL, &out, 1);
     } else {
-        in[1] = cts_leaf(&k->g, dtype, CTS_UNIT, 0, 4, pool_apply(p, true, y));
+        in[1] = cts_leaf(&k->g, dtype, many ? CTS_LARGE : CTS_UNIT, 0, 4, pool_apply(p, true, y));
         yk__apply(&k->g, YK_OP_MAX_POOL_BWD, 2, in, 8, p->attr, YK_DTYPE_COUNT, 4, p->dim, &out, 1);
-        sums_of(k, dtype, (double)(p->attr[0] * p->attr[1]), 1);
+        sums_of(k, dtype, (double)(p->attr[0] * p->attr[1]), 0); /* in f32, rounded once */
     }
     cts_want(k, out);
 }
@@ -109,7 +111,7 @@ static void avg_pool(cts_check *k, yk_dtype dtype, const pool *p, bool backward,
     in = cts_leaf(&k->g, dtype, CTS_UNIT, 0, 4, backward ? pool_apply(p, false, y) : p->dim);
     yk__apply(&k->g, backward ? YK_OP_AVG_POOL_BWD : YK_OP_AVG_POOL, 1, &in, 7, attr, YK_DTYPE_COUNT, backward ? 4 : YK_NONE,
               backward ? p->dim : NULL, &out, 1);
-    sums_of(k, dtype, (double)(p->attr[0] * p->attr[1]), 1);
+    sums_of(k, dtype, (double)(p->attr[0] * p->attr[1]), 0); /* in f32, rounded once */
     cts_want(k, out);
 }
 

@@ -8,27 +8,32 @@
  */
 #include "plugins/kit/lower/lower_internal.h"
 
-/* The node of the chain that makes a value, past casts, as the library rounds once when it stores. NULL for a leaf, which *value then
- * is. */
+/* True for a cast between floats: the library rounds once when it stores. A cast from or to an integer changes numbers. */
+static bool cast_rounds(const yk_graph *graph, const yk_node *n)
+{
+    return n->op == YK_OP_CAST && kit_is_float(kit_node_in(graph, n, 0)->dtype) && kit_is_float(kit_node_out(graph, n, 0)->dtype);
+}
+
+/* The node of the chain that makes a value, past casts between floats. NULL for a leaf, which *value then is. */
 static const yk_node *maker_of(const kit_chain *chain, uint32_t *value)
 {
     for (uint32_t i = chain->n_node; i-- > 0;) {
         const yk_node *n = &chain->node[i];
         if (chain->graph->index[n->out] != *value)
             continue;
-        if (n->op != YK_OP_CAST)
+        if (!cast_rounds(chain->graph, n))
             return n;
         *value = chain->graph->index[n->in];
     }
     return NULL;
 }
 
-/* Nodes that are no casts. */
+/* Nodes that are no casts between floats. */
 static uint32_t nodes_counted(const kit_chain *chain)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < chain->n_node; i++)
-        count += chain->node[i].op != YK_OP_CAST;
+        count += !cast_rounds(chain->graph, &chain->node[i]);
     return count;
 }
 

@@ -97,6 +97,15 @@ static bool op_is_composite(uint32_t op)
     return !yk_op_is_primitive(op);
 }
 
+#define POOL_PIXELS_MOST (1 << 30) /* pixels of a plane that ints count */
+
+/* True if the planes of images and windows have few enough pixels for max_pool_gather. */
+static bool planes_are_counted(const yk_value *x, const yk_value *y)
+{
+    const int64_t most = POOL_PIXELS_MOST;
+    return x->dim[2] * x->dim[3] <= most && y->dim[2] * y->dim[3] <= most;
+}
+
 static uint32_t claim_nn(const kit_target *target, const yk_graph *graph, uint32_t node)
 {
     uint32_t type;
@@ -106,6 +115,8 @@ static uint32_t claim_nn(const kit_target *target, const yk_graph *graph, uint32
         return 0; /* the body runs over channels side by side */
     if (!nn_type(target, graph, n, &type))
         return 0;
+    if (n->op == YK_OP_MAX_POOL_BWD && type != YK_F32 && !planes_are_counted(kit_node_out(graph, n, 0), kit_node_in(graph, n, 1)))
+        return 0; /* the body adds in f32, too */
     if (type != YK_F32 && cross_entropy_is_long(target, graph, n))
         return YK_CLAIM_RUN | YK_CLAIM_STRIDED_OUT;
     return n->op == YK_OP_LAYER_NORM && type == YK_F32 ? YK_CLAIM_RUN | YK_CLAIM_NARROW_OUT : YK_CLAIM_RUN;
@@ -341,8 +352,7 @@ static void pool_args(kit_lowering *ctx, const yk_node *n, const yk_value *x, co
     kit_arg_i32(ctx, average ? kit_node_attr(ctx->graph, n, 6) : 0);
 }
 
-#define POOL_BLOCK 1024             /* pixels or windows of a group */
-#define POOL_PIXELS_MOST (1 << 30) /* pixels of a plane that ints count */
+#define POOL_BLOCK 1024 /* pixels or windows of a group */
 
 /* A launch over the pixels of all planes, with the kernel's `block` and `parts`. */
 static void pool_launch(kit_lowering *ctx, uint32_t type, const char *kernel, int64_t planes, int64_t pixels)
@@ -356,7 +366,7 @@ static void pool_args_blocks(kit_lowering *ctx, int64_t pixels)
     kit_arg_i32(ctx, kit_div_up(pixels, POOL_BLOCK));
 }
 
-/* On a GPU windows store the places of their maxima, and pixels look these up. */
+/* Windows store the places of their maxima, and pixels look these up: on a GPU, and for 16 bits, as a pixel's sum is rounded once. */
 static void max_pool_gather(kit_lowering *ctx, const yk_node *n, uint32_t type, const yk_value *x, const yk_value *y)
 {
     const int64_t planes = x->dim[0] * x->dim[1], pixels = x->dim[2] * x->dim[3], windows = y->dim[2] * y->dim[3];
@@ -380,8 +390,7 @@ static void lower_pool(kit_lowering *ctx, const yk_node *n, uint32_t type)
     const bool back = n->op == YK_OP_MAX_POOL_BWD || n->op == YK_OP_AVG_POOL_BWD;
     const yk_value *x = back ? kit_node_out(ctx->graph, n, 0) : kit_node_in(ctx->graph, n, 0);
     const yk_value *y = back ? kit_node_in(ctx->graph, n, n->n_in - 1u) : kit_node_out(ctx->graph, n, 0);
-    const int64_t most = POOL_PIXELS_MOST;
-    if (n->op == YK_OP_MAX_POOL_BWD && !ctx->target->cpu_shape && x->dim[2] * x->dim[3] <= most && y->dim[2] * y->dim[3] <= most) {
+    if (n->op == YK_OP_MAX_POOL_BWD && (!ctx->target->cpu_shape || type != YK_F32) && planes_are_counted(x, y)) {
         max_pool_gather(ctx, n, type, x, y);
         return;
     }

@@ -632,6 +632,38 @@ START_TEST(every_root)
 }
 END_TEST
 
+/* Activations and their slopes at every normal bf16, up to 3.4e38: far from 0 they are 0, x or 1. */
+START_TEST(activations_of_every_bf16)
+{
+    enum { N = 2 * (0x7f80 - 0x80) };
+    static const int ops[] = {YK_OP_SILU, YK_OP_GELU, YK_OP_GELU_TANH, YK_OP_SIGMOID, YK_OP_TANH, YK_OP_ERF, YK_OP_SILU_BWD,
+                              YK_OP_GELU_BWD, YK_OP_GELU_TANH_BWD};
+    static double x[N];
+    for (uint32_t i = 0; i < N; i++) {
+        const uint32_t word = (i / 2 + 0x80) << 16 | i << 31;
+        float f;
+        memcpy(&f, &word, 4);
+        x[i] = (double)f;
+    }
+    for (int q = 0; kit_isa(q); q++)
+        for (size_t o = 0; o < sizeof ops / sizeof *ops; o++) {
+            kit *k = kit_new();
+            const uint32_t in = KIT(k, YK_BF16, N), one = KIT(k, YK_BF16, N), y = KIT(k, YK_BF16, N);
+            const bool slope = o > 5;
+            kit_set(k, in, x);
+            kit_random_int(k, one, 1, 1);
+            kit_node(k, ops[o], slope ? KIT_IDS(in, one) : KIT_IDS(in), KIT_IDS(y), none, 0);
+            ck_assert_int_eq(kit_run(k, kit_isa(q), 1), YK_OK);
+            for (int64_t i = 0; i < N; i++) {
+                const double a = kit_get(k, y, i), want = op_apply(ops[o], x[i], 1);
+                ck_assert_msg(fabs(a - want) <= fabs(want) * 0x1p-7 + 1e-5, "%s: op %d of %g: %g, not %g", kit_isa(q)->name, ops[o], x[i],
+                              a, want);
+            }
+            kit_free(k);
+        }
+}
+END_TEST
+
 int main(void)
 {
     TCase *t = tcase_create("all");
@@ -639,6 +671,7 @@ int main(void)
     tcase_add_test(t, every_f16);
     tcase_add_test(t, every_nan);
     tcase_add_test(t, every_root);
+    tcase_add_test(t, activations_of_every_bf16);
     tcase_add_test(t, map_chain);
     tcase_add_test(t, reductions_over_any_axes);
     tcase_add_test(t, argmax_first_of_equals);

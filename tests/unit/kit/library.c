@@ -62,6 +62,41 @@ START_TEST(a_library_is_asked_for_a_product_and_a_kernel_is_behind_it)
 }
 END_TEST
 
+/* y = the product, as this type and back, + bias */
+static kit *cast_graph(int between)
+{
+    kit *g = kit_new();
+    const uint32_t a = KIT(g, YK_BF16, 1, 4, 8), b = KIT(g, YK_BF16, 1, 8, 8), t = KIT(g, YK_BF16, 1, 4, 8);
+    const uint32_t cast = KIT(g, between, 1, 4, 8), back = KIT(g, YK_BF16, 1, 4, 8);
+    const uint32_t bias = KITB(g, YK_BF16, 3, 1, 4, 8), y = KIT(g, YK_BF16, 1, 4, 8);
+    kit_node(g, YK_OP_DOT, KIT_IDS(a, b), KIT_IDS(t), NULL, 0);
+    kit_node(g, YK_OP_CAST, KIT_IDS(t), KIT_IDS(cast), NULL, 0);
+    kit_node(g, YK_OP_CAST, KIT_IDS(cast), KIT_IDS(back), NULL, 0);
+    kit_node(g, YK_OP_ADD, KIT_IDS(back, bias), KIT_IDS(y), NULL, 0);
+    kit_wrap(g, YK_OP_DOT_MAP, 4, KIT_IDS(a, b, bias), KIT_IDS(y));
+    return g;
+}
+
+START_TEST(a_library_computes_no_cast_to_integers)
+{
+    static const int types[] = {YK_F32, YK_F16, YK_I32, YK_U8, YK_BOOL};
+    kit_target target = gpu;
+    target.product = library_product;
+    library_takes = true;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        kit *k = cast_graph(types[i]);
+        const bool rounds = i < 2; /* the library rounds once: it adds the bias, and a kernel has nothing to do */
+        kit_program p;
+        program_make(&target, k, &p);
+        ck_assert_msg(asked.bias == rounds, "past a cast to type %d", types[i]);
+        ck_assert_uint_eq(p.n_launch, rounds ? 1 : 2);
+        kit_program_free(&p);
+        kit_free(k);
+    }
+    ck_assert_int_eq(live, 0);
+}
+END_TEST
+
 /* ---- Convolutions of a library ---- */
 
 static kit_convolution asked_convolution;
@@ -198,6 +233,7 @@ int main(void)
 {
     TCase *t = tcase_create("library");
     tcase_add_test(t, a_library_is_asked_for_a_product_and_a_kernel_is_behind_it);
+    tcase_add_test(t, a_library_computes_no_cast_to_integers);
     tcase_add_test(t, a_library_is_asked_for_large_convolutions);
     tcase_add_test(t, a_filters_gradient_of_a_library_is_widened);
     tcase_add_test(t, other_convolutions_are_the_kits);

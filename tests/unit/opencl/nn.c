@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The composites the OpenCL plugin claims, against the float64 evaluator on the same stored numbers. */
+/* The composites the OpenCL plugin claims, against the float64 evaluator on the same stored numbers; what it asks of the driver. */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 #include <check.h>
@@ -12,16 +12,67 @@
 #include "tests/support/opencl_kit.h"
 
 static uint64_t driver_bytes; /* that the plugin asked the driver for */
+static int arguments_set;     /* arguments of kernels that the plugin has set */
+static bool events_fail;      /* no event is done, and those waited for have failed */
+static bool handles_return;   /* a new buffer gets the handle of a freed one */
+static cl_mem freed;
 
-/* Stands before the loader's: the plugin's calls come here. */
-__attribute__((visibility("default"))) cl_mem clCreateBuffer(cl_context context, cl_mem_flags flags, size_t bytes, void *host,
-                                                             cl_int *rc)
+/* The functions below stand before the loader's: the plugin's calls come here. */
+#define HERE __attribute__((visibility("default")))
+
+static void *loader_find(const char *name)
+{
+    void *loader = dlopen("libOpenCL.so.1", RTLD_NOW);
+    return loader ? dlsym(loader, name) : NULL;
+}
+
+HERE cl_mem clCreateBuffer(cl_context context, cl_mem_flags flags, size_t bytes, void *host, cl_int *rc)
 {
     static cl_mem (*real)(cl_context, cl_mem_flags, size_t, void *, cl_int *);
-    void *loader = real ? NULL : dlopen("libOpenCL.so.1", RTLD_NOW);
-    real = loader ? (cl_mem(*)(cl_context, cl_mem_flags, size_t, void *, cl_int *))dlsym(loader, "clCreateBuffer") : real;
+    real = real ? real : (cl_mem(*)(cl_context, cl_mem_flags, size_t, void *, cl_int *))loader_find("clCreateBuffer");
     driver_bytes += bytes;
-    return real(context, flags, bytes, host, rc);
+    if (!freed)
+        return real(context, flags, bytes, host, rc);
+    const cl_mem again = freed;
+    freed = NULL;
+    *rc = CL_SUCCESS;
+    return again;
+}
+
+HERE cl_int clReleaseMemObject(cl_mem mem)
+{
+    static cl_int (*real)(cl_mem);
+    real = real ? real : (cl_int(*)(cl_mem))loader_find("clReleaseMemObject");
+    if (!handles_return)
+        return real(mem);
+    freed = mem;
+    return CL_SUCCESS;
+}
+
+HERE cl_int clSetKernelArg(cl_kernel kernel, cl_uint at, size_t bytes, const void *value)
+{
+    static cl_int (*real)(cl_kernel, cl_uint, size_t, const void *);
+    real = real ? real : (cl_int(*)(cl_kernel, cl_uint, size_t, const void *))loader_find("clSetKernelArg");
+    arguments_set++;
+    return real(kernel, at, bytes, value);
+}
+
+HERE cl_int clWaitForEvents(cl_uint n, const cl_event *event)
+{
+    static cl_int (*real)(cl_uint, const cl_event *);
+    real = real ? real : (cl_int(*)(cl_uint, const cl_event *))loader_find("clWaitForEvents");
+    const cl_int rc = real(n, event);
+    return events_fail ? CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST : rc;
+}
+
+HERE cl_int clGetEventInfo(cl_event event, cl_event_info what, size_t size, void *value, size_t *need)
+{
+    static cl_int (*real)(cl_event, cl_event_info, size_t, void *, size_t *);
+    real = real ? real : (cl_int(*)(cl_event, cl_event_info, size_t, void *, size_t *))loader_find("clGetEventInfo");
+    const cl_int rc = real(event, what, size, value, need);
+    if (events_fail && what == CL_EVENT_COMMAND_EXECUTION_STATUS)
+        *(cl_int *)value = CL_RUNNING;
+    return rc;
 }
 
 static uint32_t claimed_least = 1;
@@ -263,6 +314,29 @@ START_TEST(test_pool)
 }
 END_TEST
 
+/* 1024 windows of ones have their maximum at one pixel: its gradient is added up in f32, as bf16 stays at 256, and f16 at 2048. */
+START_TEST(test_pool_of_16_bits)
+{
+    for (int dtype = YK_F16; dtype <= YK_BF16; dtype++) {
+        const int64_t side = dtype == YK_F16 ? 46 : 32, most = side * side;
+        kit *k = kit_new();
+        const uint32_t x = KIT(k, dtype, 1, 1, 2 * side, 2 * side), gy = KIT(k, dtype, 1, 1, side + 1, side + 1);
+        const uint32_t gx = KIT(k, dtype, 1, 1, 2 * side, 2 * side);
+        double *image = calloc((size_t)(4 * most), sizeof *image);
+        image[side * 2 * side + side] = 2;
+        kit_set(k, x, image);
+        kit_random_int(k, gy, 1, 1);
+        kit_node(k, YK_OP_MAX_POOL_BWD, KIT_IDS(x, gy), KIT_IDS(gx), KIT_ATTR(side, side, 1, 1, 0, 0, 1, 1));
+        if (ok_claims(k, 0) || claimed_least) {
+            ck_assert_msg(ok_run(k) == YK_OK, "failed to run");
+            ck_assert_double_eq(kit_at(k, gx, side * 2 * side + side), (double)most);
+        }
+        free(image);
+        kit_free(k);
+    }
+}
+END_TEST
+
 /* ---- Steps ---- */
 
 static void set_hyper(kit *k, uint32_t h, double first)
@@ -466,6 +540,76 @@ START_TEST(test_local_attention)
 }
 END_TEST
 
+/* ---- The driver ---- */
+
+/* A copy on the first device waits for one on another that fails meanwhile. */
+START_TEST(test_wait_for_a_failed_copy)
+{
+    static char bytes[64];
+    yk_device *dev[2] = {ok_device, NULL};
+    yk_queue *q[2];
+    yk_buffer *buffer[2];
+    yk_wait first;
+    yk_status s[2];
+    ck_assert_int_eq(ok_plugin->device_open(0, &dev[1]), YK_OK);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(ok_plugin->queue_new(dev[i], KIT_QUEUE, &q[i]), YK_OK);
+        ck_assert_int_eq(ok_plugin->buffer_new(dev[i], KIT_BYTES(64), &buffer[i]), YK_OK);
+    }
+    for (int i = 1; i >= 0; i--) {
+        uint64_t point;
+        const yk_copy c = {.size = sizeof c, .n_wait = !i, .wait = &first, .src_host = bytes, .dst = buffer[i], .bytes = 64};
+        events_fail = true;
+        s[i] = ok_plugin->queue_copy(q[i], &c, &point);
+        first = (yk_wait){q[i], point};
+    }
+    events_fail = false;
+    for (int i = 0; i < 2; i++) {
+        ok_plugin->queue_free(q[i]);
+        ok_plugin->buffer_free(buffer[i]);
+    }
+    ok_plugin->device_close(dev[1]);
+    ck_assert_int_eq(s[1], YK_OK);
+    ck_assert_int_eq(s[0], YK_E_CANCELLED);
+}
+END_TEST
+
+/* A kernel's arguments are set anew for a new buffer, though the driver gives it the handle of a freed one. */
+START_TEST(test_arguments_of_new_buffers)
+{
+    static _Alignas(4096) float page[1024];
+    kit *k = kit_new();
+    const uint32_t x = KIT(k, YK_F32, 100), y = KIT(k, YK_F32, 100);
+    const uint64_t zero[2] = {0, 0};
+    yk_program *p;
+    yk_queue *q;
+    yk_buffer *buffer[2];
+    kit_node(k, YK_OP_ADD, KIT_IDS(x, x), KIT_IDS(y), NULL, 0);
+    ck_assert_int_eq(ok_plugin->program_new(ok_device, &k->g, &p), YK_OK);
+    ck_assert_int_eq(ok_plugin->queue_new(ok_device, KIT_QUEUE, &q), YK_OK);
+    ck_assert_int_eq(ok_plugin->buffer_new(ok_device, KIT_BYTES(400), &buffer[0]), YK_OK);
+    for (int i = 0; i < 4; i++) {
+        const yk_submit s = {.size = sizeof s, .n_slot = 2, .program = p, .slot = buffer, .slot_offset = zero, .slot_version = zero};
+        uint64_t point;
+        if (ok_plugin->buffer_wrap(ok_device, page, sizeof page, &buffer[1]) != YK_OK)
+            ck_assert_int_eq(ok_plugin->buffer_new(ok_device, KIT_BYTES(sizeof page), &buffer[1]), YK_OK);
+        for (int again = 0; again < 2; again++) {
+            arguments_set = 0;
+            ck_assert_int_eq(ok_plugin->queue_run(q, &s, &point), YK_OK);
+            ck_assert_int_eq(ok_plugin->queue_wait(q, point, UINT64_MAX), YK_OK);
+            ck_assert_msg((arguments_set > 0) == !again, "run %d with buffer %d: %d arguments are set", again, i, arguments_set);
+        }
+        handles_return = i < 3;
+        ok_plugin->buffer_free(buffer[1]);
+        handles_return = false;
+    }
+    ok_plugin->buffer_free(buffer[0]);
+    ok_plugin->program_free(p);
+    ok_plugin->queue_free(q);
+    kit_free(k);
+}
+END_TEST
+
 static void case_start(void)
 {
     const char *family = getenv("YOKE_TEST_FAMILY");
@@ -497,10 +641,13 @@ static void add_all(Suite *s)
     tcase_add_test(t, test_cross_entropy);
     tcase_add_test(t, test_bn_dropout);
     tcase_add_test(t, test_pool);
+    tcase_add_test(t, test_pool_of_16_bits);
     tcase_add_test(t, test_steps);
     tcase_add_test(t, test_attention);
     tcase_add_test(t, test_dot_map);
     tcase_add_test(t, test_scratch_is_reported);
+    tcase_add_test(t, test_wait_for_a_failed_copy);
+    tcase_add_test(t, test_arguments_of_new_buffers);
     suite_add_tcase(s, t);
 }
 
