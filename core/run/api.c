@@ -160,10 +160,8 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
                          .stores = c->stores && yk__host_serves(dev),
                          .cache_bytes = c->cache_bytes, .cache_most = c->cache_most ? c->cache_most : PLANS, .runs = 1};
     e->exec.instance.pulls.far = e->params.far;
-    e->updater =
-        (yk__updater){.optim = {.exec = &e->exec, .params = &e->params}, .exec = &e->exec, .params = &e->params, .divisor = 1.0};
-    if (e->host.dev)
-        e->updater.optim.exec = &e->host.exec;
+    e->updater = (yk__updater){.optim = {{.exec = e->host.dev ? &e->host.exec : &e->exec, .params = &e->params}}, .n_optim = 1,
+                               .exec = &e->exec, .params = &e->params, .divisor = 1.0};
     if (yk__tracer_open(dev, e->exchange.rank, yk__exchange_name(&e->exchange, e->exchange.rank), &e->queue.tracer, err))
         return engine_drop(e, err);
     yk__exchange_before_meeting(&e->exchange, publish_late, &e->params);
@@ -230,7 +228,8 @@ void yk__engine_free(yk__engine *e)
     yk__tracer_close(e->queue.tracer);
     e->queue.tracer = NULL;
     yk__exchange_drop(&e->exchange.reduction);
-    yk__optim_free(&e->updater.optim);
+    for (uint32_t k = 0; k < e->updater.n_optim; k++)
+        yk__optim_free(&e->updater.optim[k]);
     yk__cache_clear(&e->exec);
     yk__compute_drop(&e->exec);
     yk__snapshot_release(&e->snapshot);
@@ -330,7 +329,7 @@ yk_status yk__engine_state_read(yk__engine *e, uint32_t number, void *data, yk_e
 
 yk_status yk__engine_optimizer(yk__engine *e, const yk__opt_layout *o, yk_error *err)
 {
-    if (e->updater.optim.has_layout)
+    if (e->updater.optim->has_layout)
         return yk__fail(err, YK_E_ARG, "the engine has its optimizer already");
     if (yk__engine_lay_out(e, err))
         return err->status;
@@ -339,7 +338,7 @@ yk_status yk__engine_optimizer(yk__engine *e, const yk__opt_layout *o, yk_error 
 
 yk_status yk__engine_update(yk__engine *e, const yk__update *u, yk__updated *out, yk_error *err)
 {
-    if (!e->updater.optim.has_layout)
+    if (!e->updater.optim->has_layout)
         return yk__fail(err, YK_E_INTERNAL, "an update before yk__engine_optimizer");
     if (yk__updater_run(&e->updater, u, out, err))
         return err->status;
@@ -385,7 +384,7 @@ bool yk__engine_snapshot_packs(const yk__engine *e)
 
 yk_status yk__engine_snapshot(yk__engine *e, const void *host, uint64_t bytes, uint64_t capacity, yk_error *err)
 {
-    if (!e->updater.optim.has_layout)
+    if (!e->updater.optim->has_layout)
         return yk__fail(err, YK_E_INTERNAL, "a snapshot before yk__engine_optimizer");
     return yk__snapshot_write(&e->snapshot, host, bytes, capacity, err);
 }
@@ -432,8 +431,8 @@ void yk__engine_stats_get(const yk__engine *e, yk__engine_stats *s)
         .arena_bytes = bytes[YK__ARENA_BYTES],
         .input_bytes = bytes[YK__INPUT_BYTES],
         .scratch_bytes = bytes[YK__SCRATCH_BYTES],
-        .sliced_bytes = (e->params.state_home->on_device ? bytes[YK__STATE_BYTES] : 0) +
-                        (yk__params_offload(&e->params) ? 0 : yk__sums_bytes(&e->params) + yk__params_slice_bytes(&e->params)),
+        .sliced_bytes = (e->params.state_file || yk__params_offload(&e->params) ? 0 : bytes[YK__STATE_BYTES]) +
+                        yk__sums_bytes(&e->params) + yk__params_slice_bytes(&e->params),
         .kept_bytes = e->exec.kept_bytes,
         .shared_bytes = shared + yk__power_bytes(&e->params),
         .host_bytes = e->host.queue.peak + own + yk__far_bytes(&e->params) + yk__home_frozen_bytes(&e->params) +

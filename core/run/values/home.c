@@ -54,7 +54,7 @@ static bool slice_fits(const yk__params *p, const yk__bucket *b)
 /* The block has this rank's slice, too, if the host updates. */
 static bool pulled_block_fits(const yk__params *p, const yk__bucket *b)
 {
-    return slice_fits(p, b) && yk__params_offload(p);
+    return slice_fits(p, b) && yk__bucket_offloads(p, b);
 }
 
 /* With all parameters on the host, a frozen bucket lies in this rank's memory there. Nothing exchanges or updates it. */
@@ -222,7 +222,7 @@ yk__range yk__params_held(const yk__bucket *b)
 
 yk__range yk__params_updated(const yk__params *p, const yk__bucket *b)
 {
-    return yk__params_offload(p) ? (yk__range){0, b->layout.n} : yk__params_held(b);
+    return yk__bucket_offloads(p, b) ? (yk__range){0, b->layout.n} : yk__params_held(b);
 }
 
 /* Copies what only the block for exchanges has, or pulls it: slices of other ranks, which they have published. */

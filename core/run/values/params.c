@@ -172,6 +172,7 @@ static yk_status list_buckets(yk__params *p, yk_error *err)
         yk__bucket *b = &p->bucket[i];
         b->layout.n = yk__round_up(b->layout.n, p->exchange->world > 1 ? PAGE : yk__exchange_has_blocks(p->exchange) ? HOST_PAGE : 1);
         b->shared_at = p->n_trained;
+        b->updates = b->trained ? p->updates : p->queue;
         p->n_trained += b->trained ? b->layout.n : 0;
     }
     p->gathered = p->n_bucket;
@@ -225,23 +226,23 @@ static yk_status make_grad(yk__params *p, yk__bucket *b, yk_error *err)
     return b->is_wrapped ? YK_OK : yk__queue_buffer(p->queue, bytes, &b->grad, YK__GRAD_BYTES, err);
 }
 
-/* Makes the host device's buffers over a trained bucket's part of the blocks for exchanges, if the rank offloads. */
+/* Makes the host device's buffers over a trained bucket's part of the blocks for exchanges, if the host updates it. */
 static yk_status show_host(yk__params *p, yk__bucket *b, yk_error *err)
 {
     const uint64_t bytes = yk__bucket_bytes(b);
-    if (!yk__params_offload(p))
+    if (!yk__bucket_offloads(p, b))
         return YK_OK;
-    if (yk__queue_wrap_shared(p->updates, yk__params_host(p, b, 0), bytes, &b->host_values) &&
-        (p->scatters || yk__queue_wrap_shared(p->updates, b->shared, bytes, &b->host_grad)))
+    if (yk__queue_wrap_shared(b->updates, yk__params_host(p, b, 0), bytes, &b->host_values) &&
+        (p->scatters || yk__queue_wrap_shared(b->updates, b->shared, bytes, &b->host_grad)))
         return YK_OK;
-    return yk__fail(err, YK_E_MEM, "%s: no buffer over a bucket on the host, %llu bytes", p->updates->dev->caps.name,
+    return yk__fail(err, YK_E_MEM, "%s: no buffer over a bucket on the host, %llu bytes", b->updates->dev->caps.name,
                     (unsigned long long)bytes);
 }
 
-static void hide_host(yk__params *p, yk__bucket *b)
+static void hide_host(yk__bucket *b)
 {
-    yk__queue_unwrap_shared(p->updates, &b->host_values);
-    yk__queue_unwrap_shared(p->updates, &b->host_grad);
+    yk__queue_unwrap_shared(b->updates, &b->host_values);
+    yk__queue_unwrap_shared(b->updates, &b->host_grad);
 }
 
 /* Elements of a piece of gradients in slices: a bucket, but for one that holds a parameter larger than buckets are to be. */
@@ -316,9 +317,9 @@ void yk__params_drop_layout(yk__params *p)
         yk__exchange_drop(&b->request);
         yk__free(b->rest);
         yk__home_leave(p, b);
-        hide_host(p, b);
+        hide_host(b);
         if (p->scatters)
-            yk__sums_drop(p, b);
+            yk__sums_drop(b);
         else if (b->is_wrapped)
             yk__queue_unwrap_shared(p->queue, &b->grad);
         else
