@@ -128,6 +128,8 @@ typedef struct yk__params {
     bool expects_moments;           /* the optimizer is known */
     uint32_t expected_moments;
     bool offloads;                  /* the job offloads (host_device.h): constant, the same on all ranks */
+    double host_part;               /* so much of the trained elements, by buckets, is the host's to update; 1: all */
+    uint64_t n_host;                /* these elements: of the first buckets. The same on all ranks, also if this one offloads nothing */
     bool all_on_host;               /* and a device with memory of its own pulls frozen parameters from the host, too */
     bool scatters;                  /* gradients in slices (slice_sums.h): constant, the same on all ranks of several */
     bool slices;                    /* parameters in slices, too, on devices with memory of their own: constant */
@@ -169,6 +171,12 @@ static inline bool yk__params_offload(const yk__params *p)
 static inline bool yk__bucket_offloads(const yk__params *p, const yk__bucket *b)
 {
     return b->updates != p->queue;
+}
+
+/* Gradients and values of the bucket have a place in the blocks for exchanges, if there are any. */
+static inline bool yk__bucket_in_blocks(const yk__params *p, const yk__bucket *b)
+{
+    return p->exchange->world > 1 || yk__bucket_offloads(p, b);
 }
 
 /* Moments of the bucket take memory of this rank's own device. */

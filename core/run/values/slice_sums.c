@@ -220,15 +220,22 @@ void yk__sums_cancel(yk__params *p)
 
 /* ---- The end of a window ---- */
 
+yk_status yk__sums_to_devices(yk__params *p, yk_error *err)
+{
+    for (uint32_t i = 0; i < p->n_bucket; i++) {
+        const yk__bucket *b = &p->bucket[i];
+        if (b->begin < b->end && !b->is_wrapped && yk__queue_put(b->updates, b->grad, 0, b->sum, yk__bucket_own_bytes(b), err))
+            return err->status;
+    }
+    return YK_OK;
+}
+
 yk_status yk__sums_finish(yk__params *p, yk_error *err)
 {
     for (uint32_t i = 0; i < p->n_bucket; i++) {
         const yk__bucket *b = &p->bucket[i];
-        if (b->begin == b->end)
-            continue;
-        yk__exact_squares(&p->squares, b->sum, b->end - b->begin);
-        if (!b->is_wrapped && yk__queue_put(b->updates, b->grad, 0, b->sum, yk__bucket_own_bytes(b), err))
-            return err->status;
+        if (b->begin < b->end)
+            yk__exact_squares(&p->squares, b->sum, b->end - b->begin);
     }
-    return YK_OK;
+    return yk__sums_to_devices(p, err);
 }

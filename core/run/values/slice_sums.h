@@ -60,7 +60,8 @@ void yk__sums_restart(struct yk__params *p);
 void yk__sums_cancel(struct yk__params *p);
 /* Takes part in the sums of all buckets with zeros: this rank has no rows. */
 yk_status yk__sums_nothing(struct yk__params *p, yk_error *err);
-/* The end of a window: brings the sums to the device, and adds their squares to p->squares. */
+/* The end of a window: brings the sums to the devices that update, and adds their squares to p->squares. */
 yk_status yk__sums_finish(struct yk__params *p, yk_error *err);
+yk_status yk__sums_to_devices(struct yk__params *p, yk_error *err); /* the first half alone */
 
 #endif
