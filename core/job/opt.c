@@ -14,6 +14,7 @@
 #include "core/base/log.h"
 #include "core/job/config_size.h"
 #include "core/job/param.h"
+#include "core/run/stage.h"
 
 #define PRESET_LR 1e-3 /* PyTorch's, of sgd, adam and adamw alike */
 
@@ -238,12 +239,18 @@ bool yk_sync_gradients(const yk_job *job)
     return job && !job->step.window_open && (job->step.window_end || done + 1 >= job->config.accumulate);
 }
 
-/* A step reads the state from the disk, and writes it back, and written bytes wear a drive. */
-static void disk_report(const yk_job *job)
+/* A step reads the state from the disk, and writes it back, and written bytes wear a drive. The host's part of the state is as many buckets
+ * as come nearest to the part that the user gave. */
+static void offload_report(const yk_job *job)
 {
     yk__engine_stats s;
+    if (job->team.rank != 0 || job->config.quiet || job->config.plan_only)
+        return;
     yk__engine_stats_get(job->engine, &s);
-    if (s.disk_bytes && job->team.rank == 0 && !job->config.quiet && !job->config.plan_only)
+    if (yk__offload_part(job->config.offload) < 1 && s.trained_elements)
+        yk__log_line("offload: the host updates %.1f %% of the trained parameters",
+                     100.0 * (double)s.host_elements / (double)s.trained_elements);
+    if (s.disk_bytes)
         yk__log_line("offload: %.1f MB of the optimizer's state on disk for this rank: 1,000 steps write %.1f GB",
                      (double)s.disk_bytes / 1e6, (double)s.disk_bytes / 1e6);
 }
@@ -277,7 +284,7 @@ static bool layout_make(yk_opt *opt)
         yk__job_fail(job, &err);
     } else {
         opt->job->params_fixed = true;
-        disk_report(job);
+        offload_report(job);
     }
     return opt->job->params_fixed;
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/number.h"
 #include "core/base/option.h"
 
 #define PLANS 96u /* programs in the cache unless the config says how many */
@@ -60,7 +61,7 @@ static yk_status check_slices(const yk__exchange *exchange, const yk__engine_con
  * processor alone has the same buckets, and with them the bits of its norm. */
 static bool cuts_buckets(const yk__exchange *exchange, const yk__engine_config *c)
 {
-    return exchange->world > 1 || (c->offloads && c->scatters);
+    return exchange->world > 1 || (c->offloads && (c->scatters || c->host_part > 0));
 }
 
 static uint64_t cut_bytes(const yk__engine_config *c)
@@ -89,13 +90,15 @@ static void remedies_note(yk__engine *e, const yk__engine_config *c)
     yk__queue *q = &e->queue;
     const bool may = !c->inference && !c->local_sgd, serves = yk__host_serves(q->dev), several = e->exchange.world > 1;
     const bool far = slices_are_far(&e->exchange, c), messages = e->exchange.laid_for == YK__MESSAGES && !c->slices_by_host;
+    char part[40];
     const bool whole = c->power_rank || yk__option_words(YK__OPTION_WIRE) == YK__WIRE_INT8; /* exchanges of whole gradients */
-    snprintf(q->place, sizeof q->place, "%s%s%s", !c->offloads ? "" : c->state_dir ? "state=nvme:DIR," : "state=host,",
+    snprintf(part, sizeof part, c->host_part > 0 ? "state=host:%s," : "state=host,", yk__number_text(c->host_part, 6).text);
+    snprintf(q->place, sizeof q->place, "%s%s%s", !c->offloads ? "" : c->state_dir ? "state=nvme:DIR," : part,
              c->all_on_host ? "params=host," : "", c->stores ? "activations=host," : "");
     q->open = (yk__remedies){.trains = !c->inference,
                              .recomputes = !c->inference && !c->memory_limit,
                              .stores = !c->inference && serves && !c->stores,
-                             .state_host = may && !c->offloads && !far && serves,
+                             .state_host = may && (!c->offloads || c->host_part > 0) && !far && serves,
                              .state_disk = may && !c->offloads && !far && !serves,
                              .gradients = may && several && !c->scatters && !whole,
                              .params = may && several && !c->slices && !whole &&
@@ -146,6 +149,7 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     e->params.first_way = c->way;
     e->params.first_home = c->home;
     e->params.offloads = c->offloads;
+    e->params.host_part = c->host_part > 0 ? c->host_part : 1;
     e->params.all_on_host = c->all_on_host && c->offloads && e->params.slices;
     e->params.bucket_bytes = cuts_buckets(&e->exchange, c) ? cut_bytes(c) : SINGLE_BYTES;
     if (c->bucket_bytes)
@@ -160,10 +164,10 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
                          .stores = c->stores && yk__host_serves(dev),
                          .cache_bytes = c->cache_bytes, .cache_most = c->cache_most ? c->cache_most : PLANS, .runs = 1};
     e->exec.instance.pulls.far = e->params.far;
-    e->updater =
-        (yk__updater){.optim = {.exec = &e->exec, .params = &e->params}, .exec = &e->exec, .params = &e->params, .divisor = 1.0};
-    if (e->host.dev)
-        e->updater.optim.exec = &e->host.exec;
+    e->updater = (yk__updater){.optim = {{.exec = e->host.dev ? &e->host.exec : &e->exec, .params = &e->params},
+                                         {.exec = &e->exec, .params = &e->params}},
+                               .n_optim = e->host.dev && c->host_part > 0 ? 2 : 1,
+                               .exec = &e->exec, .params = &e->params, .divisor = 1.0};
     if (yk__tracer_open(dev, e->exchange.rank, yk__exchange_name(&e->exchange, e->exchange.rank), &e->queue.tracer, err))
         return engine_drop(e, err);
     yk__exchange_before_meeting(&e->exchange, publish_late, &e->params);
@@ -230,7 +234,8 @@ void yk__engine_free(yk__engine *e)
     yk__tracer_close(e->queue.tracer);
     e->queue.tracer = NULL;
     yk__exchange_drop(&e->exchange.reduction);
-    yk__optim_free(&e->updater.optim);
+    for (uint32_t k = 0; k < e->updater.n_optim; k++)
+        yk__optim_free(&e->updater.optim[k]);
     yk__cache_clear(&e->exec);
     yk__compute_drop(&e->exec);
     yk__snapshot_release(&e->snapshot);
@@ -330,7 +335,7 @@ yk_status yk__engine_state_read(yk__engine *e, uint32_t number, void *data, yk_e
 
 yk_status yk__engine_optimizer(yk__engine *e, const yk__opt_layout *o, yk_error *err)
 {
-    if (e->updater.optim.has_layout)
+    if (e->updater.optim->has_layout)
         return yk__fail(err, YK_E_ARG, "the engine has its optimizer already");
     if (yk__engine_lay_out(e, err))
         return err->status;
@@ -339,7 +344,7 @@ yk_status yk__engine_optimizer(yk__engine *e, const yk__opt_layout *o, yk_error 
 
 yk_status yk__engine_update(yk__engine *e, const yk__update *u, yk__updated *out, yk_error *err)
 {
-    if (!e->updater.optim.has_layout)
+    if (!e->updater.optim->has_layout)
         return yk__fail(err, YK_E_INTERNAL, "an update before yk__engine_optimizer");
     if (yk__updater_run(&e->updater, u, out, err))
         return err->status;
@@ -385,7 +390,7 @@ bool yk__engine_snapshot_packs(const yk__engine *e)
 
 yk_status yk__engine_snapshot(yk__engine *e, const void *host, uint64_t bytes, uint64_t capacity, yk_error *err)
 {
-    if (!e->updater.optim.has_layout)
+    if (!e->updater.optim->has_layout)
         return yk__fail(err, YK_E_INTERNAL, "a snapshot before yk__engine_optimizer");
     return yk__snapshot_write(&e->snapshot, host, bytes, capacity, err);
 }
@@ -432,11 +437,12 @@ void yk__engine_stats_get(const yk__engine *e, yk__engine_stats *s)
         .arena_bytes = bytes[YK__ARENA_BYTES],
         .input_bytes = bytes[YK__INPUT_BYTES],
         .scratch_bytes = bytes[YK__SCRATCH_BYTES],
-        .sliced_bytes = (e->params.state_home->on_device ? bytes[YK__STATE_BYTES] : 0) +
-                        (yk__params_offload(&e->params) ? 0 : yk__sums_bytes(&e->params) + yk__params_slice_bytes(&e->params)),
+        .sliced_bytes = (e->updater.optim[e->updater.n_optim - 1].exec != &e->exec || e->params.state_file ? 0 : bytes[YK__STATE_BYTES]) +
+                        yk__sums_bytes(&e->params) + yk__params_slice_bytes(&e->params),
         .kept_bytes = e->exec.kept_bytes,
         .shared_bytes = shared + yk__power_bytes(&e->params),
         .host_bytes = e->host.queue.peak + own + yk__far_bytes(&e->params) + yk__home_frozen_bytes(&e->params) +
+                      (e->host.dev ? yk__sums_bytes(&e->params) : 0) + /* they lie on the host, too */
                       yk__instance_lane_bytes(&e->exec.instance, &e->queue) + e->exec.instance.stored.bytes,
         .disk_bytes = yk__state_file_bytes(&e->params),
         .busy_seconds = e->queue.busy_seconds,
@@ -453,6 +459,7 @@ void yk__engine_stats_get(const yk__engine *e, yk__engine_stats *s)
         .update_elements = e->updater.update_elements,
         .copy_elements = e->updater.copy_elements,
         .trained_elements = e->params.n_trained,
+        .host_elements = e->params.n_host,
     };
 }
 

@@ -31,7 +31,7 @@ typedef struct yk__queue {
     uint64_t limit;             /* bytes held at most; 0: no limit */
     uint64_t budget;             /* bytes that the device has for this rank: plans keep to it if they can; 0: not known */
     yk__remedies open;           /* options that this job does not use, and that keep memory free */
-    char place[64];              /* the text that open.place points to */
+    char place[96];              /* the text that open.place points to */
     uint64_t held, peak;        /* bytes of all accounts, now and at most */
     uint64_t bytes[YK__ACCOUNTS];
     uint64_t last_point;        /* point of the last command */

@@ -6,6 +6,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 typedef struct remedy_list {
     char *text;
@@ -54,8 +55,8 @@ void yk__remedies_write(const yk__remedies *r, const yk__lack *lack, char *text,
         if (r->stores && !r->evaluates)
             remedy_add(&l, "--offload %sactivations=host", place);
     }
-    if (lack->parts & YK__OF_STATE && r->state_host)
-        remedy_add(&l, "--offload %sstate=host", place);
+    if (lack->parts & YK__OF_STATE && r->state_host) /* in place of a part of the state */
+        remedy_add(&l, "--offload %sstate=host", strncmp(place, "state=host:", 11) ? place : strchr(place, ',') + 1);
     if (lack->parts & YK__OF_STATE && r->state_disk)
         remedy_add(&l, "--offload %sstate=nvme:DIR", place);
     if (lack->parts & YK__OF_PARAMS && r->params)

@@ -91,11 +91,11 @@ static yk_status move_sums(yk__params *p, yk__bucket *b, yk__bucket *was, yk_err
     if (was->begin < was->end)
         memcpy(all + was->begin, was->sum, (was->end - was->begin) * sizeof *all);
     b->grad = NULL, b->sum = NULL, b->sum_pin = NULL, b->piece = NULL, b->n_piece = 0;
-    yk__sums_drop(p, was);
+    yk__sums_drop(was);
     if (!yk__exchange_move(p->exchange, &was->layout.slice, &b->layout.slice, all, err) && !yk__sums_make(p, b, err) &&
         b->begin < b->end) {
         memcpy(b->sum, all + b->begin, (b->end - b->begin) * sizeof *all);
-        yk__queue_write(p->updates, b->grad, 0, b->sum, b->is_wrapped ? 0 : (b->end - b->begin) * sizeof *all, err);
+        yk__queue_write(b->updates, b->grad, 0, b->sum, b->is_wrapped ? 0 : (b->end - b->begin) * sizeof *all, err);
     }
     yk__free(all);
     return err->status;
@@ -219,9 +219,10 @@ static yk_status change_owners(yk__engine *e, const yk__roles *roles, yk_error *
     yk__power_drop(&e->params);
     if (keep_summed(&e->params, err) || yk__far_withdraw(&e->params, err))
         return err->status;
-    yk__optim_drop(&e->updater.optim);
+    for (uint32_t k = 0; k < e->updater.n_optim; k++)
+        yk__optim_drop(&e->updater.optim[k]);
     for (uint32_t i = 0; i < e->params.n_bucket; i++)
-        if (move_bucket(&e->params, &e->params.bucket[i], e->updater.optim.has_layout && e->params.n_moment, err))
+        if (move_bucket(&e->params, &e->params.bucket[i], e->updater.optim->has_layout && e->params.n_moment, err))
             return err->status;
     yk__far_publish(&e->params);
     return YK_OK;

@@ -51,6 +51,8 @@ typedef struct yk__engine_config {
     const uint32_t *parts;   /* by rank: fixed parts of slices, before roles are set, and no island evens them; NULL: even parts at first */
     bool offloads;           /* ranks with memory of their own update on the host (host_device.h), which has slices of parameters, too;
                                 equal on all ranks */
+    double host_part;        /* with it: the part of the trained elements whose buckets the host updates, below 1; 0: all. Not with
+                                all_on_host or state_dir */
     bool all_on_host;        /* with it and slices: frozen parameters lie on the host, too, and programs pull them */
     bool stores;             /* a device with memory of its own leaves activations on the host between forward and backward */
     const yk__placement *host; /* the host's device for it: a processor's; needed on such a rank */
@@ -276,6 +278,7 @@ typedef struct yk__engine_stats {
     double update_seconds, copy_seconds;
     uint64_t update_elements, copy_elements; /* elements that were timed; 0: none yet */
     uint64_t trained_elements; /* elements of all ranks' parts together */
+    uint64_t host_elements;    /* of these, in buckets that the host updates for ranks with memory of their own, if the job offloads */
     double plan_seconds;      /* seconds of the last compile */
     uint64_t plans, plan_bytes; /* in the cache now; host memory of these plans */
     uint64_t accounts;          /* programs made so far whose compiler said their memory (yk_plugin.program_memory) */

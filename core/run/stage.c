@@ -54,7 +54,7 @@ yk_status yk__stage_read(const char *word, const char *source, yk__stage *stage,
 typedef struct offload_part {
     const char *what, *place, *fraction;
     size_t n_what, n_word;
-    double part;
+    double part; /* 1 without R; 0 for an R that is no number between 0 and 1 */
     bool disk;
 } offload_part;
 
@@ -70,8 +70,9 @@ static bool part_split(const char *text, offload_part *p)
     p->fraction = host ? strchr(p->place, ':') : disk ? strchr(p->place + p->n_word + 1, ':') : NULL;
     if (p->fraction)
         p->part = yk__number_read(p->fraction + 1, &end);
-    return (host || disk) && yk__word_find("state|state+masters|params|activations", p->what, p->n_what) >= 0 &&
-           (!p->fraction || (end != p->fraction + 1 && !*end && p->part > 0 && p->part <= 1));
+    if (p->fraction && (end == p->fraction + 1 || *end || !(p->part > 0 && p->part < 1)))
+        p->part = 0;
+    return (host || disk) && yk__word_find("state|state+masters|params|activations", p->what, p->n_what) >= 0;
 }
 
 static bool part_is(const offload_part *p, const char *what)
@@ -88,13 +89,14 @@ static const char *part_unbuilt(const offload_part *p)
         return "a disk holds the optimizer's moments: state=nvme:DIR; parameters lie in memory: params=host";
     if (p->disk && p->part < 1)
         return "the disk holds the whole of a slice: state=nvme:DIR";
-    return p->part < 1 ? "the host updates the whole of a slice: state=host, params=host" : NULL;
+    return p->part < 1 && part_is(p, "params") ? "the host holds the whole of a slice: params=host" : NULL;
 }
 
 yk_status yk__offload_read(const char *text, const char *source, yk__offload *offload, yk_error *err)
 {
     char copy[2048], *next = copy, *one;
     bool disk = false, host = false, params = false;
+    double part = 0; /* the state's; 0: not known */
     *offload = YK__OFFLOAD_NONE;
     if (!text || yk__word_find("none=no=false", text, strlen(text)) == 0)
         return YK_OK;
@@ -105,16 +107,25 @@ yk_status yk__offload_read(const char *text, const char *source, yk__offload *of
         offload_part p;
         if (!part_split(one, &p))
             return yk__fail(err, YK_E_ARG, "%s %.200s: expected state, params or activations, = and host or nvme:DIR, and perhaps :R, a "
-                            "part from 0 to 1: state=host:0.6", source, one);
+                            "part between 0 and 1: state=host:0.6", source, one);
+        if (!(p.part > 0))
+            return yk__fail(err, YK_E_ARG, "%s %.200s: expected a part between 0 and 1, got %.40s: give one, as in state=host:0.6, or "
+                            "none for the whole", source, one, p.fraction + 1);
         if (part_unbuilt(&p))
             return yk__fail(err, YK_E_ARG, "%s %.300s: not built yet: %s", source, text, part_unbuilt(&p));
         if (part_is(&p, "activations"))
             continue; /* yk__offload_activations */
+        if (!part_is(&p, "params") && part > 0 && part != p.part)
+            return yk__fail(err, YK_E_ARG, "%s %.300s: the state has one part: expected one state=.., got two: choose one", source, text);
+        part = part_is(&p, "params") ? part : p.part;
         params = params || part_is(&p, "params");
         disk = disk || p.disk;
         host = host || (!p.disk && !part_is(&p, "params"));
         *offload = disk ? params ? YK__OFFLOAD_DISK_PARAMS : YK__OFFLOAD_DISK : params ? YK__OFFLOAD_PARAMS : YK__OFFLOAD_STATE;
     }
+    if (params && part > 0 && part < 1)
+        return yk__fail(err, YK_E_ARG, "%s %.300s: not built yet: the host updates all parameters that it holds: state=host, params=host",
+                        source, text);
     if (disk && host)
         return yk__fail(err, YK_E_ARG, "%s %.300s: the state lies in one place: expected host or nvme:DIR, got both: choose one", source,
                         text);
@@ -133,6 +144,19 @@ bool yk__offload_activations(const char *text)
         if (yk__word_find("activations", one, strcspn(one, "=,")) == 0)
             return true;
     return false;
+}
+
+double yk__offload_part(const char *text)
+{
+    double part = 1;
+    for (const char *one = text; one && *one; one += strcspn(one, ","), one += *one == ',') {
+        char *copy = yk__strndup(one, strcspn(one, ","));
+        offload_part p;
+        if (copy && part_split(copy, &p) && !p.disk && (part_is(&p, "state") || part_is(&p, "state+masters")))
+            part = p.part;
+        yk__free(copy);
+    }
+    return part;
 }
 
 char *yk__offload_folder(const char *text)

@@ -35,7 +35,7 @@ typedef enum yk__offload {
 } yk__offload;
 
 /* Reads the places of values beside devices, "state=host,params=host" (yk_config.offload, --offload); NULL and "none" name none. YK_E_ARG
- * for a malformed place, and for one that is not built. */
+ * for a malformed place or part, and for one that is not built. */
 yk_status yk__offload_read(const char *text, const char *source, yk__offload *offload, yk_error *err);
 const char *yk__offload_text(yk__offload offload); /* its kind, as yk__offload_read takes it */
 static inline bool yk__offload_has_params(yk__offload offload)
@@ -44,6 +44,8 @@ static inline bool yk__offload_has_params(yk__offload offload)
 }
 /* True if a text that yk__offload_read takes has activations=host; the kind does not say it. */
 bool yk__offload_activations(const char *text);
+/* The part of the state that the host has by such a text, state=host:0.6; 1 if it names no part. */
+double yk__offload_part(const char *text);
 /* The folder of the state on disk, which the caller frees; NULL without one, or without memory. */
 char *yk__offload_folder(const char *text);
 /* YK_E_ARG for parameters on the host in a stage whose devices have all of them. source: the setting and its value, for the message. */

@@ -21,8 +21,8 @@ static yk_status free_arena_for_moments(yk__updater *u, yk_error *err)
     const yk__params *p = u->params;
     uint64_t need = 0;
     for (uint32_t i = 0; i < p->n_bucket; i++)
-        need += yk__bucket_own_bytes(&p->bucket[i]) * p->n_moment;
-    if (!p->state_home->on_device || !yk__queue_most(exec->queue) || exec->queue->held + need <= yk__queue_most(exec->queue))
+        need += yk__bucket_keeps_moments(p, &p->bucket[i]) ? yk__bucket_own_bytes(&p->bucket[i]) * p->n_moment : 0;
+    if (!need || !yk__queue_most(exec->queue) || exec->queue->held + need <= yk__queue_most(exec->queue))
         return YK_OK;
     if (yk__queue_idle(exec->queue, err))
         return err->status;
@@ -33,9 +33,15 @@ static yk_status free_arena_for_moments(yk__updater *u, yk_error *err)
 
 yk_status yk__updater_begin(yk__updater *u, const yk__opt_layout *layout, yk_error *err)
 {
-    if (yk__optim_set_layout(&u->optim, layout, err) || free_arena_for_moments(u, err) || yk__params_make_moments(u->params, err))
+    for (uint32_t k = 0; k < u->n_optim; k++)
+        if (yk__optim_set_layout(&u->optim[k], layout, err))
+            return err->status;
+    if (free_arena_for_moments(u, err) || yk__params_make_moments(u->params, err) || !u->params->n_moment || !u->params->state_home->clear)
         return err->status;
-    return u->params->n_moment && u->params->state_home->clear ? u->params->state_home->clear(u->optim.exec, err) : YK_OK;
+    for (uint32_t k = 0; k < u->n_optim; k++)
+        if (u->params->state_home->clear(u->optim[k].exec, err))
+            return err->status;
+    return YK_OK;
 }
 
 /* ---- Gradients that are not finite ---- */
@@ -63,7 +69,7 @@ static yk_status find_own_bad(yk__params *p, uint32_t *bad, yk_error *err)
         x = yk__malloc(n * sizeof *x);
         if (!x)
             return yk__fail_mem(err, n * sizeof *x, q->name);
-        if (!yk__queue_read(p->updates, yk__bucket_sums(b), yk__grad_at(p, b, own.from), x, n * sizeof *x, err) && has_bad(x, n))
+        if (!yk__queue_read(b->updates, yk__bucket_sums(b), yk__grad_at(p, b, own.from), x, n * sizeof *x, err) && has_bad(x, n))
             *bad = (uint32_t)i;
         yk__free(x);
         if (err->status)
@@ -93,30 +99,44 @@ static yk_status fail_not_finite(yk__params *p, bool *not_finite, yk_error *err)
 
 /* ---- The update ---- */
 
-/* The optimizer on this rank's slices. */
-static yk_status step_slices(yk__updater *u, const yk__update *update, double factor, yk_error *err)
+static void fill_hyper(yk__optim_programs *optim, const yk__update *update, double factor)
 {
-    const uint64_t bytes = u->optim.layout.n_group * 256ull;
-    const void *input;
-    if (u->params->exchange->part == YK__PART_EXCLUDED)
-        return YK_OK;
-    if (yk__copies_adopt(u->params, err) || yk__optim_make_step(&u->optim, err))
-        return err->status;
-    input = u->optim.hyper;
-    for (uint32_t i = 0; i < u->optim.layout.n_group; i++) {
-        float *h = u->optim.hyper + i * 64ull;
+    for (uint32_t i = 0; i < optim->layout.n_group; i++) {
+        float *h = optim->hyper + i * 64ull;
         memcpy(h, update->hyper[i], sizeof update->hyper[i]);
         h[YK_HYPER_GRAD_SCALE] = (float)(factor / update->divisor);
         h[YK_HYPER_CLIP] = update->clip_value > 0.0 ? (float)update->clip_value : INFINITY;
+    }
+}
+
+/* Devices update at once, each its part of this rank's slices. */
+static yk_status step_devices(yk__updater *u, yk_error *err)
+{
+    for (uint32_t k = 0; k < u->n_optim; k++) {
+        const void *input = u->optim[k].hyper;
+        const uint64_t bytes = u->optim[k].layout.n_group * 256ull;
+        if (u->params->state_home->step(&u->optim[k], (yk__inputs){1, &input, &bytes}, err))
+            return err->status;
+    }
+    return YK_OK;
+}
+
+/* The optimizer on this rank's slices. */
+static yk_status step_slices(yk__updater *u, const yk__update *update, double factor, yk_error *err)
+{
+    if (u->params->exchange->part == YK__PART_EXCLUDED || yk__copies_adopt(u->params, err))
+        return err->status;
+    for (uint32_t k = 0; k < u->n_optim; k++) {
+        if (yk__optim_make_step(&u->optim[k], err))
+            return err->status;
+        fill_hyper(&u->optim[k], update, factor);
     }
     u->started = yk__clock_seconds();
     if (yk__params_restore(u->params, err))
         return err->status;
     if (yk__params_offload(u->params) && (yk__params_settle(u->params, err) || yk__queue_idle(u->params->queue, err)))
         return err->status; /* the device reads the block no more, in which the host now writes */
-    if (yk__far_withdraw(u->params, err))
-        return err->status;
-    return u->params->state_home->step(&u->optim, (yk__inputs){1, &input, &bytes}, err);
+    return yk__far_withdraw(u->params, err) ? err->status : step_devices(u, err);
 }
 
 static yk_status publish_values(yk__updater *u, yk_error *err)
@@ -150,7 +170,7 @@ static yk_status judge_gradients(yk__updater *u, const yk__update *update, yk__u
 /* Reduce, norm, judge, step, publish: the chosen way defines each of them. */
 yk_status yk__updater_run(yk__updater *u, const yk__update *update, yk__updated *out, yk_error *err)
 {
-    const bool moves = u->optim.layout.kind != YK_OPT_NONE && !update->rests;
+    const bool moves = u->optim->layout.kind != YK_OPT_NONE && !update->rests;
     yk__params *p = u->params;
     yk__updated done = {.bad_param = UINT32_MAX};
     double factor;

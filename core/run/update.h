@@ -8,7 +8,8 @@
 #include "core/run/update_programs.h"
 
 typedef struct yk__updater {
-    yk__optim_programs optim;
+    yk__optim_programs optim[2];         /* one for each device that updates, the host's first */
+    uint32_t n_optim;
     yk__exec *exec;
     yk__params *params;
     double divisor;                      /* divisor of the last update */

@@ -31,6 +31,12 @@ static uint32_t group_of(const yk__optim_programs *optim, size_t param)
     return optim->group_of ? optim->group_of[param] : 0;
 }
 
+/* Another device may update the rest of this rank's slices. */
+static bool updates_bucket(const yk__optim_programs *optim, uint32_t i)
+{
+    return optim->params->bucket[i].updates == optim->exec->queue;
+}
+
 /* Appends one parameter's part of its bucket, up to the next parameter's begin. */
 static yk_status add_stretch(yk__optim_programs *optim, stretches *s, uint32_t number, uint64_t end, yk_error *err)
 {
@@ -39,7 +45,7 @@ static yk_status add_stretch(yk__optim_programs *optim, stretches *s, uint32_t n
     const yk__bucket *k = &optim->params->bucket[p->bucket];
     stretch *last = s->n ? &s->list[s->n - 1] : NULL;
     const yk__range own = yk__range_meet(p->at, end - p->at, k->begin, k->end);
-    if (own.from == own.to)
+    if (own.from == own.to || !updates_bucket(optim, p->bucket))
         return YK_OK;
     if (last && last->bucket == p->bucket && last->group == group && last->compute == compute && compute == YK_NONE &&
         last->end == own.from) {
@@ -109,7 +115,7 @@ static bucket_slots *make_slots(yk__optim_programs *optim, const yk__optim_part 
     for (uint32_t i = 0; s && i < optim->params->n_bucket; i++) {
         const yk__range has = yk__params_updated(optim->params, &optim->params->bucket[i]);
         const yk__range moments = part_moments(optim->params, part, i);
-        if (part->bucket != YK_NONE && part->bucket != i)
+        if (!updates_bucket(optim, i) || (part->bucket != YK_NONE && part->bucket != i))
             continue;
         s[i].value = yk__slot_new(g, YK_SLOT_PARAM, (has.to - has.from) * sizeof(float), YK__KEY_BUCKET | i);
         s[i].grad = grad_slot(optim->params, g, i);
@@ -163,6 +169,14 @@ static stretch part_stretch(const yk__optim_part *part, stretch s)
     return s;
 }
 
+/* The program is cut behind each bucket if the next forward waits for buckets in turn. Numbers of buckets that the host updates are below
+ * n_updated. */
+static yk__prog_ends part_ends(const yk__optim_programs *optim)
+{
+    const yk__params *p = optim->params;
+    return (yk__prog_ends){.n_updated = yk__params_defer(p) && optim->exec->queue == p->updates ? p->n_bucket : 0};
+}
+
 static yk_status make_part(yk__optim_programs *optim, const stretches *s, yk__optim_part *part, yk_error *err)
 {
     yk__graph g;
@@ -178,8 +192,7 @@ static yk_status make_part(yk__optim_programs *optim, const stretches *s, yk__op
         if (one.begin < one.end)
             step_node(optim, &g, slots, hyper, part_moments(optim->params, part, one.bucket).from, &one);
     }
-    const yk__prog_ends ends = {.n_updated = yk__params_defer(optim->params) ? optim->params->n_bucket : 0};
-    if (!yk__prog_of_graph(optim->exec, &g, ends, &part->prog, err))
+    if (!yk__prog_of_graph(optim->exec, &g, part_ends(optim), &part->prog, err))
         part->prog->is_update = true;
     yk__free(slots);
     return err->status;
@@ -216,10 +229,10 @@ static void stat_nodes(yk__optim_programs *optim, yk__graph *g, yk__vid scale, y
     for (uint32_t i = 0; i < optim->params->n_bucket; i++) {
         const yk__bucket *p = &optim->params->bucket[i];
         const stretch all = {i, 0, YK_NONE, p->begin, p->end};
-        const uint32_t slot = grad_slot(optim->params, g, i);
         yk__vid in[2], out;
-        if (p->begin == p->end)
+        if (p->begin == p->end || !updates_bucket(optim, i))
             continue;
+        const uint32_t slot = grad_slot(optim->params, g, i);
         in[0] = stretch_leaf(g, slot, &all, grad_from(optim->params, i));
         in[1] = scale;
         if (in[0] != YK_NONE && yk__apply(g, YK_OP_GRAD_STATS, 2, in, 0, NULL, YK_DTYPE_COUNT, 0, NULL, &out, 1))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The optimizer's programs: statistics of the gradients of this rank's slices, and its step on them. They are made when they are first
- * needed, and again when slices change, or when the step gets new copies of parameters to write.
+ * The optimizer's programs on one device: statistics of the gradients of the slices that the device updates, and its step on them. They are
+ * made when they are first needed, and again when slices change, or when the step gets new copies of parameters to write.
  */
 #ifndef YOKE_CORE_RUN_UPDATE_PROGRAMS_H
 #define YOKE_CORE_RUN_UPDATE_PROGRAMS_H

@@ -27,12 +27,14 @@ yk_status yk__params_reduce(yk__params *p, yk_error *err)
 
 yk_status yk__params_publish(yk__params *p, yk_error *err)
 {
-    for (uint32_t i = 0; i < p->n_bucket && !yk__params_offload(p); i++) { /* the host has written them there */
+    for (uint32_t i = 0; i < p->n_bucket; i++) {
         const yk__bucket *b = &p->bucket[i];
+        if (yk__bucket_offloads(p, b)) /* the host has written it there */
+            continue;
         if (!b->home->in_block && yk__params_get(p, b, (yk__range){b->begin, b->end}, yk__params_host(p, b, b->begin), err))
             return err->status;
     }
-    return yk__queue_idle(p->updates, err);
+    return yk__queue_idle(p->updates, err) ? err->status : yk__queue_idle(p->queue, err);
 }
 
 yk_status yk__params_publish_late(yk__params *p, yk_error *err)

@@ -131,8 +131,8 @@ typedef struct yk_config {
     const char *offload;     /* "state=host": the host's processor holds the optimizer's state of a rank whose device has memory of its own.
                                 It updates that rank's slices, with a processor's bits. With shard "params" it has that rank's parameters,
                                 too. "state=host,params=host" needs that stage, and takes frozen parameters to the host, too. Other ranks
-                                stay as they are. "state=nvme:DIR": all ranks' moments are in files of DIR. "activations=host", alone or
-                                beside them: see docs/sharding.md. NULL, "none": no. Equal on all ranks */
+                                stay as they are. "state=host:0.5": it has about that part. "state=nvme:DIR": all moments are in files of
+                                DIR. "activations=host", alone or beside: see docs/sharding.md. NULL, "none": no. Equal on all ranks */
     const char *shard_parts; /* slices of each rank. "speed" (NULL: the same): as measured and what fits. With fixed shares: even (NULL), or
                                 even unless only other parts fit each rank's memory ("speed"). "equal", or parts by rank, "1:2:1", of 1 to
                                 1000000. Equal on all ranks. With fixed shares, too, equal parts give equal bits in all stages, over each

@@ -89,7 +89,7 @@ ok "and so in the text of an option" unbuilt "[--offload: --deepspeed, line 1: z
 ok "and of FSDP" unbuilt "[--keep-whole-params: --fsdp-config, line 1: ignored_modules]" \
     --fsdp-config '{"reshard_after_forward": "full_shard", "ignored_modules": "norm"}'
 ok "words of an option" unbuilt "[--offload: --fsdp" --fsdp "no_shard offload"
-printf '{"zero_optimization": {"stage": 1,\n "offload_optimizer": {"device": "cpu", "ratio": 0.5}}}\n' >"$out/off.json"
+printf '{"zero_optimization": {"stage": 1,\n "offload_optimizer": {"device": "nvme", "nvme_path": "/d", "ratio": 0.5}}}\n' >"$out/off.json"
 ok "a place that is not built" unbuilt "[--offload: $out/off.json, line 1: zero_optimization]" --deepspeed "$out/off.json"
 typed() { # an option that is typed is of no file
     ! unbuilt "[--offload:" --offload params=nvme:/e --deepspeed "$out/three.json" && [ $code = 2 ] &&
@@ -291,6 +291,18 @@ alike() { # a typed option takes the place of each that says the same; help show
 }
 [ -z "$yaml" ] || ok "what is typed takes the place of what a file says" alike
 
+parts() { # a part of the state: its number, and the places that have one
+    # shellcheck disable=SC2086
+    refused '--offload PARAMS=CPU:0.5: not built yet: the host holds the whole of a slice' $small --shard params --offload PARAMS=CPU:0.5 &&
+        refused '--offload STATE=CPU:0.5,params=host: not built yet: the host updates all' $small --shard params \
+            --offload STATE=CPU:0.5,params=host &&
+        refused '--offload state=host:0.5,STATE=cpu:0.6: the state has one part' $small --offload state=host:0.5,STATE=cpu:0.6 &&
+        refused '--offload state=nvme:/d:0.5: not built yet: the disk holds the whole' $small --offload state=nvme:/d:0.5 || return 1
+    for part in 0 1 1.0 1.5 -0.5 nan inf x 0.5x ''; do
+        refused "--offload state=host:$part: expected a part between 0 and 1, got $part:" $small --offload "state=host:$part" || return 1
+    done
+}
+ok "a part of the state" parts
 words() { # any spelling that is taken has the meaning of the word, and whole numbers reach the option as digits
     cat >"$out/words.json" <<'J'
 {"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "NVME", "nvme_path": "/d"}, "offload_param": {"device": "None"}},
@@ -299,8 +311,7 @@ J
     made "$out/words.json" 'yoke train: --offload state=nvme:/d' 'yoke train: --logging-steps 100' \
         'yoke train: --lr-scheduler-type WarmupLR' 'yoke train: --precision bf16' || return 1
     # shellcheck disable=SC2086
-    refused '--offload STATE=CPU:0.5: not built yet: the host updates the whole of a slice' $small --offload STATE=CPU:0.5 &&
-        refused '--offload params=nvme:/d: not built yet: a disk' $small --shard params --offload params=nvme:/d &&
+    refused '--offload params=nvme:/d: not built yet: a disk' $small --shard params --offload params=nvme:/d &&
         refused '--offload ACTIVATIONS=Host:0.5: not built yet: activations lie' $small --offload ACTIVATIONS=Host:0.5 &&
         refused '--offload activations=nvme:/d: not built yet: activations lie' $small --offload activations=nvme:/d &&
         refused '--offload state=gpu: expected state, params or activations' $small --offload state=gpu &&

@@ -3,7 +3,8 @@
  * A device with memory of its own whose rank offloads has the bits of a processor: the same gradients, which are inputs here, go to a
  * processor's own update, and values, moments and norms are compared bit for bit. The device's own kernels give others. So it is with
  * gradients in slices, with parameters that the device pulls from the host's block (--shard params), and with moments in a file, which come
- * and go in small blocks. The only rank's update goes on under the next forward, here for as long as nothing waits for it.
+ * and go in small blocks. The only rank's update goes on under the next forward, here while nothing waits for it. With a part on the
+ * host each bucket has the bits of the device that updates it.
  */
 #include "config.h"
 
@@ -130,12 +131,15 @@ static const yk__action_row *first_row; /* of the engine's actions; NULL for non
 static void (*after_update)(yk__engine *e, int step); /* NULL for none */
 
 static const char *folder; /* of moments in files; NULL for none */
+static double host_part; /* 0: all */
+static const yk__way *first_way; /* NULL for none */
 
 static yk_status train_on(yk__device *dev, update kind, const yk__opt_layout *o, trained *out, yk_error *err)
 {
     const yk__engine_config c = {.precision = YK_F32, .bucket_bytes = 1 << 14, .offloads = kind != OWN, .host = updater,
                                  .action = first_row, .scatters = kind >= GRADIENTS, .slices = kind == PARAMETERS,
-                                 .state_dir = folder, .state_block = 1024};
+                                 .state_dir = folder, .state_block = 1024, .host_part = kind == OWN ? 0 : host_part,
+                                 .way = first_way};
     static float v[MOST];
     uint32_t number[PARAMS];
     yk__engine *e = NULL;
@@ -240,6 +244,73 @@ START_TEST(moments_in_a_file_change_no_bit)
 }
 END_TEST
 
+/* ---- A part of the buckets ---- */
+
+static const double *given_norm; /* by step: -1 where gradients are not finite */
+static int given_step;
+
+static yk_status norm_given(yk__updater *u, double divisor, double sum[2], yk_error *err)
+{
+    const double norm = given_norm[given_step++];
+    (void)u;
+    (void)divisor;
+    sum[0] = norm * norm;
+    sum[1] = norm < 0;
+    return err->status;
+}
+
+static bool always_fits(const yk__params *p)
+{
+    return p != NULL;
+}
+
+static const yk__way way_of_norms = {.name = "with given norms", .fits = always_fits, .norm = norm_given};
+
+static void expect_param(const trained *a, const trained *b, int param)
+{
+    ck_assert_msg(!memcmp(a->value[param], b->value[param], sizeof a->value[param]), "parameter %d", param);
+    ck_assert(!memcmp(a->grad[param], b->grad[param], sizeof a->grad[param]));
+    for (int k = 0; k < MOMENTS; k++)
+        ck_assert_msg(!memcmp(a->moment[k][param], b->moment[k][param], sizeof a->moment[k][param]), "moment %d of %d", k, param);
+}
+
+/* The first bucket has the last parameter, and the host. One norm over both devices clips: the runs to compare with are given it. */
+START_TEST(each_bucket_has_the_bits_of_its_device)
+{
+    static trained mixed, host, direct, free_norm;
+    const yk__opt_layout *o = &rules[_i / 3];
+    const update kind = STATE + _i % 3;
+    yk_error err = YK_ERROR_INIT;
+    yk__device *cpu = NULL, *dev = NULL;
+    host_part = 0.6;
+    ck_assert_msg(!yk__device_open(&processor, &cpu, &err) && !ref_open(&dev, &err) && !train_on(dev, kind, o, &mixed, &err), "%s",
+                  err.text);
+    host_part = 0;
+    ck_assert_msg(!train_on(cpu, STATE, o, &free_norm, &err), "%s", err.text);
+    first_way = &way_of_norms;
+    given_norm = mixed.norm;
+    given_step = 0;
+    ck_assert_msg(!train_on(dev, STATE, o, &host, &err), "%s", err.text);
+    given_step = 0;
+    ck_assert_msg(!train_on(dev, OWN, o, &direct, &err), "%s", err.text);
+    first_way = NULL;
+    expect_param(&mixed, &host, 2);
+    expect_param(&mixed, &direct, 0);
+    expect_param(&mixed, &direct, 1);
+    for (int s = 0; s < STEPS; s++) {
+        ck_assert_msg(fabs(mixed.norm[s] / free_norm.norm[s] - 1) < 1e-5, "step %d: norm %g, not %g", s, mixed.norm[s], free_norm.norm[s]);
+        ck_assert(s == BAD || mixed.norm[s] > 10); /* it clips */
+    }
+    if (o->kind == YK_OPT_ADAM) /* else the comparison would say nothing about who updates */
+        ck_assert(memcmp(direct.value[2], host.value[2], sizeof direct.value[2]) && memcmp(direct.value[0], host.value[0], size[0] * 4));
+    ck_assert_uint_eq(host.state_bytes, 0);
+    ck_assert(!yk__optim_moments(o) || (mixed.state_bytes && mixed.state_bytes < direct.state_bytes));
+    ck_assert(kind != STATE || mixed.host_bytes < host.host_bytes);
+    yk__device_close(dev);
+    yk__device_close(cpu);
+}
+END_TEST
+
 /* ---- Under the next forward ---- */
 
 static struct {
@@ -261,7 +332,7 @@ static void see_update(yk__engine *e, int step)
     ck_assert_uint_eq(p->n_bucket, 2);
     ck_assert_uint_eq(p->gathered, step == BAD ? 2 : 0);
     for (uint32_t i = 0; i < p->n_bucket && step != BAD; i++)
-        ck_assert_msg(!is_done(p, &p->bucket[i]), "step %d: bucket %u", step, i);
+        ck_assert_msg(!yk__bucket_offloads(p, &p->bucket[i]) || !is_done(p, &p->bucket[i]), "step %d: bucket %u", step, i);
     seen.updates += step != BAD;
 }
 
@@ -271,7 +342,7 @@ static yk_status wait_in_turn(yk__exec *exec, yk__prog *prog, const yk__action *
     const yk__params *p = exec->params;
     if (p->gathered < p->n_bucket) {
         ck_assert_uint_eq(a->target, 1 - p->gathered);
-        ck_assert(!is_done(p, &p->bucket[a->target]));
+        ck_assert(a->target == 1 && host_part > 0 ? !yk__bucket_offloads(p, &p->bucket[1]) : !is_done(p, &p->bucket[a->target]));
         ck_assert(a->target == 1 || ref.runs > seen.runs);
         seen.waits++;
     }
@@ -294,11 +365,12 @@ START_TEST(an_update_goes_on_under_the_next_forward)
 {
     static const yk__action_row row = {YK__ACTION_ALL_GATHER, "all_gather", NULL, wait_in_turn};
     static trained at_once, later;
-    const yk__opt_layout *o = &rules[_i / 3];
+    const yk__opt_layout *o = &rules[_i / 3 % 4];
     const update kind = STATE + _i % 3;
     yk_error err = YK_ERROR_INIT;
     yk__device *dev = NULL;
     open_pair(&dev, &err);
+    host_part = _i < 12 ? 0 : 0.6; /* of two buckets one */
     ck_assert_msg(!train_on(dev, kind, o, &at_once, &err), "%s", err.text);
     ref.late = 1;
     first_row = &row;
@@ -406,11 +478,6 @@ static yk_status hang_in_update(yk__updater *u, yk_error *err)
     return yk__queue_idle(u->params->updates, err);
 }
 
-static bool always_fits(const yk__params *p)
-{
-    return p != NULL;
-}
-
 START_TEST(a_host_that_hangs_is_named)
 {
     static const yk__way way = {.name = "hangs", .fits = always_fits, .publish = hang_in_update};
@@ -444,7 +511,8 @@ int main(void)
     TCase *t = tcase_create("offload");
     tcase_add_loop_test(t, the_host_updates_as_a_processor, 0, sizeof rules / sizeof *rules);
     tcase_add_loop_test(t, moments_in_a_file_change_no_bit, 0, sizeof rules / sizeof *rules);
-    tcase_add_loop_test(t, an_update_goes_on_under_the_next_forward, 0, 3 * sizeof rules / sizeof *rules);
+    tcase_add_loop_test(t, each_bucket_has_the_bits_of_its_device, 0, 3 * sizeof rules / sizeof *rules);
+    tcase_add_loop_test(t, an_update_goes_on_under_the_next_forward, 0, 6 * sizeof rules / sizeof *rules);
     tcase_add_loop_test(t, the_next_gradients_wait_for_the_update, 0, 3);
     tcase_add_loop_test(t, readers_wait_for_the_update, 0, 3);
     tcase_add_loop_test(t, a_failed_update_is_the_next_calls_error, 0, 3);

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# --offload state=host, params=host: a device with memory of its own (the CPU plugin, which copies what goes in and out) has the bits of a
-# job that offloads nothing, alone and among others, in each stage; goes on from either's checkpoint; takes what yoke estimate-memory says;
-# and a rank that is killed ends the job.
+# --offload state=host, state=host:R, params=host: a device with memory of its own (the CPU plugin, which copies what goes in and out) has
+# the bits of a job that offloads nothing, alone and among others, in each stage; goes on from either's checkpoint; takes what yoke
+# estimate-memory says; and a rank that is killed ends the job.
 . "$YOKE_SOURCE/tests/cli/lib.sh"
 need_data fashion-mnist
 small_images "$out/images"
@@ -161,6 +161,82 @@ all_files() { # parameters on the host by DeepSpeed's file, by FSDP's words and 
     done
 }
 ok "files and words with parameters on the host" all_files
+
+# A part of the state. The device's kernels are a processor's here, so a job of several ranks has the bits of one that offloads nothing, and
+# a rank alone those of a processor alone with the same options, whose norm is of the same buckets.
+part="--offload state=host:0.5"
+wide="--model-config hidden=32+784+32"
+export YOKE_BUCKET_BYTES=8192
+bytes_of() { field $1 "$out/$2.json"; }
+divided() { # divided OPTION...: and device and host have each a part of the state: 3 matrices of 25,088 elements, of which the host has two
+    # shellcheck disable=SC2086
+    train half $wide $part --devices slow:0! "$@" && train all $wide --offload state=host --devices slow:0! "$@" &&
+        train cpu $wide $part --devices cpu:0 "$@" && same half cpu || return 1
+    echo "host bytes: $(bytes_of host_bytes half) of $(bytes_of host_bytes all)"
+    [ "$(bytes_of host_bytes half)" -lt "$(bytes_of host_bytes all)" ] && [ "$(bytes_of host_bytes half)" -gt 0 ] &&
+        [ "$(bytes_of peak_bytes half)" -gt "$(bytes_of peak_bytes all)" ]
+}
+ok "a part of the state, one rank" divided --max-grad-norm 0.5
+ok "and with 16-bit copies" divided --max-grad-norm 0.5 --precision bf16
+ok "skipped steps, several micro batches" divided --precision fp16 --loss-scaling init=16777216 --gradient-accumulation-steps 2
+# shellcheck disable=SC2086
+{
+    ok "a rank that sums in slices" divided --max-grad-norm 0.5 --shard gradients
+    ok "and pulls parameters, the host's part of them" divided --max-grad-norm 0.5 $pulls
+}
+unclipped() { # without a norm the cut of a lone rank's buckets does not matter
+    # shellcheck disable=SC2086
+    train off $wide --devices slow:0! --max-grad-norm 0 && train on $wide $part --devices slow:0! --max-grad-norm 0 && same off on
+}
+ok "the bits of no offload" unclipped
+part_pair() { # part_pair OPTION...: several ranks with and without
+    # shellcheck disable=SC2086
+    train off $wide --max-grad-norm 0.5 "$@" && train on $wide $part --max-grad-norm 0.5 "$@" && same off on && host_bytes -gt
+}
+for transport in shm local; do
+    YOKE_TRANSPORT=$transport
+    export YOKE_TRANSPORT
+    ok "two ranks, $transport" part_pair --devices "slow:0! slow:1!" --shares 3:1
+    ok "gradients in slices, $transport" part_pair --devices "slow:0! cpu:0!" --shares equal --shard gradients --precision bf16
+    # shellcheck disable=SC2086
+    ok "parameters in slices, $transport" part_pair --devices "slow:0! slow:1!" --shares 3:1 --precision bf16 $pulls --shard-within host
+done
+unset YOKE_TRANSPORT
+YOKE_WIRE_PARAMS=bf16 ok "parameters that travel in bf16" part_pair --devices "slow:0! slow:1!" --shares equal
+other_part() { # a checkpoint of a part goes on with another, all or none, which ends as the run that did not stop
+    # shellcheck disable=SC2086
+    train whole $wide $part --devices slow:0! --max-grad-norm 0 --save-steps 6 || return 1
+    for next in state=host:0.9 state=host none; do
+        rm -rf "$out/rest" && mkdir "$out/rest" && cp -r "$out/whole/checkpoint-6" "$out/rest" &&
+            train rest $wide --devices slow:0! --max-grad-norm 0 --save-steps 6 --offload $next --resume-from-checkpoint last &&
+            same whole rest || { echo "$next"; return 1; }
+    done
+    train whole $wide --devices slow:0! --max-grad-norm 0 --save-steps 6 --offload none && rm -rf "$out/rest" && mkdir "$out/rest" &&
+        cp -r "$out/whole/checkpoint-6" "$out/rest" &&
+        train rest $wide $part --devices slow:0! --max-grad-norm 0 --save-steps 6 --resume-from-checkpoint last && same whole rest
+}
+ok "a checkpoint goes on with another part" other_part
+# shellcheck disable=SC2086
+{
+    ok "the estimate of a part" estimate $wide $part --devices slow:0!
+    ok "of a part with parameters in slices" estimate $wide $part --devices slow:0! --precision bf16 $pulls
+    ok "of two ranks" estimate $wide $part --devices "slow:0! cpu:0!" --shares equal --shard gradients
+}
+says_part() { # one line says the part that the buckets come to
+    # shellcheck disable=SC2086
+    "$yoke" train --model mlp $wide $part --data "idx:$out/images" --max-steps 1 --devices slow:0! --output-dir "$out/one" 2>&1 |
+        grep 'offload: the host updates 67.[0-9] % of the trained parameters'
+}
+ok "a line says the part" says_part
+ratio() { # DeepSpeed's
+    printf '{"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu", "ratio": 0.5}}}' >"$out/ds.json"
+    # shellcheck disable=SC2086
+    train on $wide --devices slow:0! --max-grad-norm 0.5 --deepspeed "$out/ds.json" &&
+        train half $wide $part --devices slow:0! --max-grad-norm 0.5 --shard gradients && same on half &&
+        [ "$(bytes_of host_bytes on)" = "$(bytes_of host_bytes half)" ]
+}
+ok "by DeepSpeed's ratio" ratio
+unset YOKE_BUCKET_BYTES
 
 refused() { # refused TEXT OPTION...: with exit code 2
     text=$1

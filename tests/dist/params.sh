@@ -191,6 +191,9 @@ if [ "$(uname -m)" = x86_64 ]; then
         offloads="--offload state=host --max-grad-norm 0" # the norm of one rank alone is taken by bucket
         ok "one card whose host has the parameters" same "cuda:0!" $gpt2 --precision bf16 $offloads
         ok "two of them, with skipped steps" same "cuda:0! cuda:1!" $gpt2 --precision fp16 --loss-scaling init=1e7 $offloads
+        offloads="--offload state=host:0.5 --max-grad-norm 0"
+        ok "one card, whose host has a part" same "cuda:0!" $gpt2 --precision bf16 $offloads
+        ok "two of them, with a part each" same "cuda:0! cuda:1!" $gpt2 --precision fp16 --loss-scaling init=1e7 $offloads
         ok "an estimate is the run's bytes" estimated "cuda:0! cuda:1!"
         ok "a killed card ends the job" killed KILL "cuda:0! cuda:1!"
     }

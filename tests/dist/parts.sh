@@ -21,7 +21,8 @@ same() { cmp "$out/$1/model.safetensors" "$out/$2/model.safetensors"; }
 stages() { # stages DEVICES FORM...: each form, TRANSPORT:STAGE with further options behind it, has the bits of `state` over shm
     devices=$1
     shift
-    train whole --devices "$devices" --shares 2:1:1 --shard-parts 1:2:1 --shard state || return 1
+    # shellcheck disable=SC2086
+    train whole --devices "$devices" --shares 2:1:1 --shard-parts 1:2:1 --shard state ${first-} || return 1
     for form; do
         # shellcheck disable=SC2086
         YOKE_TRANSPORT=${form%%:*} train other --devices "$devices" --shares 2:1:1 --shard-parts 1:2:1 --shard ${form#*:} &&
@@ -55,6 +56,15 @@ else
 fi
 ok "the host updates" stages "cpu:0! slow:0! slow:1!" "shm:state --offload state=host" "local:gradients --offload state=host" \
     "shm:params $far --offload params=host"
+first="--model-config hidden=32+784+32" # three buckets: the host has two, and the device of each rank the last
+part="$first --offload state=host:0.5"
+ok "the host updates a part" stages "cpu:0! slow:0! slow:1!" "shm:state $part" "local:gradients $part"
+if [ $# -ge 2 ]; then
+    first=$part
+    ok "and of unlike devices in every stage" stages "cpu:0! $1 $2" "$messages:state $part" "shm:gradients $part" \
+        "local:params $far --shard-within host $part"
+fi
+first=
 
 moved() { # parts that differ from a checkpoint's: processors' bits do not depend on the owner
     train whole --devices "cpu:0! cpu:0!" --shares equal --shard-parts 1:3 --save-steps 3 &&

@@ -64,8 +64,8 @@ static bool offload_read(const yk__cli *cli, yk_config *config)
         yk__cli_usage(cli->command, "%s", err.text);
         return false;
     }
-    const bool whole = offload >= YK__OFFLOAD_DISK || yk__offload_activations(value); /* its kind does not say all of it */
-    config->offload = whole ? value : offload == YK__OFFLOAD_NONE ? NULL : yk__offload_text(offload);
+    const bool more = offload >= YK__OFFLOAD_DISK || yk__offload_activations(value) || yk__offload_part(value) < 1; /* than its kind */
+    config->offload = more ? value : offload == YK__OFFLOAD_NONE ? NULL : yk__offload_text(offload);
     return true;
 }
 

@@ -33,7 +33,7 @@
         {"reduce", "auto|micro|window", "auto", "when --shard gradients sums: in each micro batch (auto); window: not built yet", NULL},   \
         {"tied-gradients", "once|twice", "once", "how often a tied table's gradient is summed with --shard gradients", NULL},        \
         {"offload", "PART=PLACE,..", NULL, \
-         "state=host|nvme:DIR, params=host, activations=host: values of a GPU that the host or a disk holds", NULL}, \
+         "state=host[:R]|nvme:DIR, params=host, activations=host: values of a GPU that the host or a disk holds", NULL}, \
         {"parallel", "data|AXIS=N,..", "data", "the layout of ranks: data; tensor, pipe: not built yet", NULL},            \
         {"plan", "auto|none|MS", NULL, "auto: take the options of yoke plan; MS: milliseconds that it predicted, to log", NULL},         \
         {"device-file", "FILE", NULL, "yoke plan: the devices that this file of yoke info --describe describes", NULL},              \

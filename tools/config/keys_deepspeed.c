@@ -98,7 +98,7 @@ static const settings_key keys[] = {
     {"zero_optimization.offload_param.nvme_path", SETTINGS_TEXT, SETTINGS_HONOURED, NULL, NULL, NULL,
      "the folder of --offload params=nvme:DIR: not built yet, a run refuses it"},
     {"zero_optimization.offload_optimizer.ratio", SETTINGS_REAL, SETTINGS_HONOURED, "0 1", NULL, NULL,
-     "the part of --offload state; parts below 1 are not built yet"},
+     "the part of --offload state=host:R; a disk has the whole"},
     {"zero_optimization.offload_optimizer.pin_memory|buffer_count|fast_init|pipeline|pipeline_read|pipeline_write|cpuadam_cores_perc",
      SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, "always pinned and pipelined; counts and cores are planned"},
     {"zero_optimization.offload_param.pin_memory|buffer_count|buffer_size|max_in_cpu", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL,

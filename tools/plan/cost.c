@@ -61,6 +61,14 @@ static double rows_factor(const cost_case *c, uint32_t i)
     return d->ranks / cost_micro(&d->row[i].times, &c->work[i]) / speeds;
 }
 
+/* Seconds of an element's update. Host and device update at once. */
+static double update_seconds(const cost_case *c, const device_row *row)
+{
+    if (!(c->on_host > 0 && row->offload > 0))
+        return row->times.update;
+    return fmax(c->on_host * row->offload, (1 - c->on_host) * row->times.update);
+}
+
 double cost_step(const cost_case *c, cost_rank *rank)
 {
     const devices *d = c->devices;
@@ -71,7 +79,7 @@ double cost_step(const cost_case *c, cost_rank *rank)
         *r = (cost_rank){.rows = rows_factor(c, i)};
         add_micro(t, &c->work[i], r->rows, c->micros * (d->ranks > 1 ? d->together : 1), r->part);
         r->part[COST_LAUNCH] += d->ranks > 1 ? d->step : t->step;
-        r->part[COST_UPDATE] = (c->offloads && d->row[i].offload > 0 ? d->row[i].offload : t->update) * c->work[i].trained / d->ranks;
+        r->part[COST_UPDATE] = update_seconds(c, &d->row[i]) * c->work[i].trained / d->ranks;
         r->part[COST_EXCHANGE] = d->line * cost_wire(&c->work[i], d->ranks, c->micros, c->slices_gradients);
         r->part[COST_DISK] = fmax(0, d->disk * c->disk - r->part[COST_UPDATE]); /* it moves blocks while other ones are updated */
         slowest = fmax(slowest, cost_sum(r));

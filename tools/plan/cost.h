@@ -23,7 +23,7 @@ typedef struct cost_case {
     double micros;           /* micro batches of a step */
     bool by_speed;           /* rows follow the ranks' speed, else they are even */
     bool slices_gradients;   /* gradients are summed in each micro batch */
-    bool offloads;           /* the host updates for devices with memory of their own */
+    double on_host;          /* part of the elements that the host updates for devices with memory of their own; 0: none */
     double disk;             /* bytes that a rank's disk reads and writes in a step, for all ranks that share it */
 } cost_case;
 

@@ -18,6 +18,7 @@
 #include "core/base/hash.h"
 #include "core/base/limit.h"
 #include "core/base/log.h"
+#include "core/base/number.h"
 #include "core/base/option.h"
 #include "core/base/option_names.h"
 #include "core/coll/wire.h"
@@ -222,6 +223,7 @@ typedef struct rank_info {
     uint32_t inference;
     uint32_t offload, has_memory; /* the job's setting, yk__offload; this rank's device has memory of its own */
     uint32_t stores;              /* activations=host */
+    double host_part;             /* state=host:R; 1 without R */
     uint64_t unit;                /* most bytes of a bucket, where ranks cut them */
 } rank_info;
 
@@ -287,31 +289,43 @@ static yk_status compare_fixed(const yk_job *job, const rank_info *all, size_t k
 static const char still[] = "; the devices of the other ranks compute in its memory, so nothing moves";
 
 /* cards: ranks whose devices have memory of their own. */
-static void offload_say(yk__offload offload, uint32_t cards, uint32_t ranks)
+static void offload_say(const rank_info *own, uint32_t cards, uint32_t ranks)
 {
+    const yk__offload offload = own->offload;
+    const char *part = own->host_part < 1 ? " a part of the parameters" : "";
     const char *holds = yk__offload_has_params(offload) ? "holds the parameters, and updates them," : "updates";
     if (offload == YK__OFFLOAD_DISK || offload == YK__OFFLOAD_DISK_PARAMS)
         cards ? yk__log_line("offload: a file of each rank holds its part of the optimizer's state; the host %s for %u of %u ranks", holds,
                              cards, ranks)
               : yk__log_line("offload: a file of each rank holds its part of the optimizer's state");
     else
-        yk__log_line("offload: the host %s for %u of %u ranks%s", holds, cards, ranks, cards < ranks ? still : "");
+        yk__log_line("offload: the host %s%s for %u of %u ranks%s", holds, part, cards, ranks, cards < ranks ? still : "");
+}
+
+/* The rank's setting, as its user gives it. */
+static const char *offload_words(const rank_info *own, char text[96])
+{
+    char part[40] = "";
+    if (own->host_part < 1)
+        snprintf(part, sizeof part, ":%s", yk__number_text(own->host_part, 6).text);
+    snprintf(text, 96, "%s%s%s", yk__offload_text(own->offload), part, own->stores ? ",activations=host" : "");
+    return text;
 }
 
 static yk_status compare_offload(const yk_job *job, const rank_info *all, yk_error *err)
 {
     uint32_t cards = 0;
+    char first[96], other[96];
     for (uint32_t r = 0; r < job->team.world; r++) {
         cards += all[r].has_memory;
-        if (all[r].offload != all[0].offload || all[r].stores != all[0].stores)
-            return yk__fail(err, YK_E_ARG, "yk_config.offload (--offload) is %s%s on rank 0 (%s) and %s%s on rank %u (%s): expected the "
-                            "same on all ranks", yk__offload_text(all[0].offload), all[0].stores ? ",activations=host" : "", all[0].name,
-                            yk__offload_text(all[r].offload), all[r].stores ? ",activations=host" : "", r, all[r].name);
+        if (strcmp(offload_words(&all[0], first), offload_words(&all[r], other)) != 0 || all[r].host_part != all[0].host_part)
+            return yk__fail(err, YK_E_ARG, "yk_config.offload (--offload) is %s on rank 0 (%s) and %s on rank %u (%s): expected the "
+                            "same on all ranks", first, all[0].name, other, r, all[r].name);
     }
     if (job->team.rank || job->config.quiet)
         return YK_OK;
     if (all[0].offload)
-        offload_say(all[0].offload, cards, job->team.world);
+        offload_say(&all[0], cards, job->team.world);
     if (all[0].stores)
         yk__log_line("offload: the host keeps activations from forward to backward for %u of %u ranks%s", cards, job->team.world,
                      cards < job->team.world ? still : "");
@@ -378,6 +392,7 @@ static yk_status exchange_infos(yk_job *job, bool capped, yk_error *err)
     own.inference = job->config.inference;
     own.offload = yk__job_offload(job);
     own.stores = yk__offload_activations(job->config.offload);
+    own.host_part = yk__offload_part(job->config.offload);
     own.has_memory = yk__host_serves(job->device);
     own.unit = job->config.shard_unit ? job->config.shard_unit : yk__option_number(YK__OPTION_BUCKET_BYTES);
     own.limit = job->config.memory_limit;
@@ -486,6 +501,7 @@ static yk_status assemble_job(yk_job *job, bool capped, yk_error *err)
         return err->status;
     const yk__stage stage = job_stage(job);
     const yk__offload offload = yk__job_offload(job);
+    const double part = yk__offload_part(job->config.offload);
     char *state_dir = offload >= YK__OFFLOAD_DISK ? yk__offload_folder(job->config.offload) : NULL;
     if (offload >= YK__OFFLOAD_DISK && !state_dir)
         return yk__fail_mem(err, strlen(job->config.offload), "the folder of the state on disk");
@@ -503,6 +519,7 @@ static yk_status assemble_job(yk_job *job, bool capped, yk_error *err)
                                  .local_sgd = job->config.local_sgd_steps > 0,
                                  .inference = job->config.inference,
                                  .offloads = offload != YK__OFFLOAD_NONE,
+                                 .host_part = part < 1 ? part : 0,
                                  .stores = yk__offload_activations(job->config.offload),
                                  .all_on_host = yk__offload_has_params(offload),
                                  .host = &host,

@@ -94,6 +94,7 @@ static void describe_optimizer(const yk_job *job, agree_part *part)
     part_add(part, "rank of PowerSGD", job->config.power_sgd_rank);
     part_add(part, "stage of sharding", stage_of(job));
     part_add(part, "offload to the host", yk__job_offload(job) + 8 * yk__offload_activations(job->config.offload));
+    part_add(part, "part of the state on the host", yk__offload_part(job->config.offload));
     part_add(part, "steps between hashes", job->config.hash_every);
 }
 

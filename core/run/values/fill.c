@@ -15,7 +15,7 @@ static void fill_slot(yk__graph *g, yk_slot_kind kind, uint32_t key, uint64_t n)
         yk__node_new(g, YK_OP_FILL, 0, 0, NULL, 1, &v, 1, &zero);
 }
 
-static void fill_bucket(const yk__params *p, yk__graph *g, uint32_t i, bool moments)
+static void fill_bucket(const yk__params *p, const yk__queue *queue, yk__graph *g, uint32_t i, bool moments)
 {
     const yk__bucket *b = &p->bucket[i];
     const yk__range held = yk__params_held(b);
@@ -23,7 +23,7 @@ static void fill_bucket(const yk__params *p, yk__graph *g, uint32_t i, bool mome
         fill_slot(g, YK_SLOT_PARAM, YK__KEY_BUCKET | i, held.to - held.from);
     if (!moments && b->trained && !p->scatters) /* sums in slices are zero when they are made */
         fill_slot(g, YK_SLOT_GRAD, i, b->layout.n);
-    for (uint32_t k = 0; moments && b->trained && k < p->n_moment; k++)
+    for (uint32_t k = 0; moments && b->trained && b->updates == queue && k < p->n_moment; k++)
         if (b->begin < b->end)
             fill_slot(g, YK_SLOT_STATE, YK__KEY_BUCKET | k << 24 | i, b->end - b->begin);
 }
@@ -34,7 +34,7 @@ yk_status yk__fill_zero(yk__exec *exec, bool moments, yk_error *err)
     yk__graph g;
     yk__graph_init(&g);
     for (uint32_t i = 0; i < exec->params->n_all_bucket; i++)
-        fill_bucket(exec->params, &g, i, moments);
+        fill_bucket(exec->params, exec->queue, &g, i, moments);
     if (!yk__prog_of_graph(exec, &g, (yk__prog_ends){0}, &prog, err) && !yk__prog_run(exec, prog, (yk__inputs){0}, err))
         yk__queue_finish(exec->queue, err);
     yk__prog_free(exec, prog);

@@ -61,15 +61,17 @@ static yk__capacity capacity_own(const yk__params *p)
     yk__capacity capacity = {.most = q->dev->plans_only ? q->limit : yk__queue_most(q),
                              .least = q->held,
                              .limit = p->expects_moments ? q->limit : 0};
-    uint64_t sliced = 0, copies = 0;
+    const uint64_t sums = p->scatters ? 1 : 0;
+    uint64_t sliced = 0, copies = 0; /* elements of slices, each as often as it lies there; bytes */
     for (uint32_t i = 0; i < p->n_all_bucket; i++) {
         const yk__home *home = yk__home_expect(p, &p->bucket[i]);
         capacity.least += bucket_whole(p, &p->bucket[i], home);
-        sliced += p->bucket[i].trained && home->kind == YK__HOME_SLICE ? p->bucket[i].layout.n : 0;
+        if (p->bucket[i].trained)
+            sliced += p->bucket[i].layout.n * ((home->kind == YK__HOME_SLICE) + (yk__bucket_offloads(p, &p->bucket[i]) ? 0 : sums) +
+                                               (yk__bucket_keeps_moments(p, &p->bucket[i]) ? moments : 0));
         copies += home->pulled ? 0 : p->bucket[i].layout.n * yk_dtype_bytes(p->precision);
     }
-    capacity.each = ((p->state_home->on_device ? moments : 0) + (p->scatters && !yk__params_offload(p))) * sizeof(float);
-    capacity.each += (sliced * sizeof(float) + p->n_trained - 1) / p->n_trained;
+    capacity.each = (sliced * sizeof(float) + p->n_trained - 1) / p->n_trained;
     capacity.first = capacity.least + lane_bytes(p, true) + (p->scatters ? lane_bytes(p, false) : 0);
     capacity.first += p->precision == YK_F32 ? 0 : copies;
     capacity.first += run_bytes(capacity.most > capacity.first ? capacity.most - capacity.first : 0);

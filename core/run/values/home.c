@@ -48,13 +48,13 @@ static bool make_in_block(yk__params *p, yk__bucket *b, yk_error *err)
 /* A device with memory of its own keeps this rank's slice. Small buckets stay whole. */
 static bool slice_fits(const yk__params *p, const yk__bucket *b)
 {
-    return b->trained && p->slices && !yk__queue_wraps(p->queue) && b->layout.n > p->keep_whole;
+    return b->trained && p->slices && !yk__queue_wraps(p->queue) && b->layout.n > p->keep_whole && yk__bucket_in_blocks(p, b);
 }
 
 /* The block has this rank's slice, too, if the host updates. */
 static bool pulled_block_fits(const yk__params *p, const yk__bucket *b)
 {
-    return slice_fits(p, b) && yk__params_offload(p);
+    return slice_fits(p, b) && yk__bucket_offloads(p, b);
 }
 
 /* With all parameters on the host, a frozen bucket lies in this rank's memory there. Nothing exchanges or updates it. */
@@ -210,7 +210,7 @@ float *yk__params_host(const yk__params *p, const yk__bucket *b, uint64_t at)
         return b->own ? b->own + at : NULL;
     if (p->far)
         return b->own && at >= b->begin && at < b->end ? b->own + (at - b->begin) : NULL;
-    return yk__exchange_values(p->exchange, b->shared_at + at);
+    return yk__bucket_in_blocks(p, b) ? yk__exchange_values(p->exchange, b->shared_at + at) : NULL;
 }
 
 yk__range yk__params_held(const yk__bucket *b)
@@ -222,7 +222,7 @@ yk__range yk__params_held(const yk__bucket *b)
 
 yk__range yk__params_updated(const yk__params *p, const yk__bucket *b)
 {
-    return yk__params_offload(p) ? (yk__range){0, b->layout.n} : yk__params_held(b);
+    return yk__bucket_offloads(p, b) ? (yk__range){0, b->layout.n} : yk__params_held(b);
 }
 
 /* Copies what only the block for exchanges has, or pulls it: slices of other ranks, which they have published. */

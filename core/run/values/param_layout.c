@@ -34,7 +34,7 @@ yk_status yk__engine_lay_out(yk__engine *e, yk_error *err)
 /* Drops the layout and keeps values on the host: a parameter came late, or is frozen now. */
 static yk_status drop_layout(yk__engine *e, yk_error *err)
 {
-    if (e->updater.optim.has_layout)
+    if (e->updater.optim->has_layout)
         return yk__fail(err, YK_E_ARG,
                         "a parameter was added or frozen after the optimizer's state was made; do it before "
                         "the first step");

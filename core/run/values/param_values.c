@@ -66,7 +66,7 @@ static yk__range range_on_host(const yk__params *p, const yk__param *q)
     const yk__bucket *b = &p->bucket[q->bucket];
     if (q->trained && p->far)
         return yk__range_meet(q->at, q->n, b->begin, b->end);
-    if (!q->trained || !yk__exchange_values(p->exchange, 0) ||
+    if (!q->trained || !yk__params_host(p, b, 0) ||
         (p->exchange->medium == YK__MEMORY && p->exchange->rank != yk__exchange_first_member(p->exchange)))
         return (yk__range){0, 0};
     return (yk__range){q->at, q->at + q->n};

@@ -87,12 +87,13 @@ static yk_status new_bucket(yk__params *p, bool trained, size_t *cap, yk_error *
 /* The number of elements that fills a bucket, if `left` elements of `all` are in no bucket yet. Messages of one bucket overlap the
  * computation of other buckets. Only the last bucket's sum is never hidden, nor its way back, as the next forward reads it first. So
  * buckets become smaller towards the first parameters. Below 1 MiB the messages' own cost counts. In common memory nothing travels, but
- * slices are parts of buckets: with other buckets another device would update a parameter, and round it otherwise. */
+ * slices are parts of buckets: with other buckets another device would update a parameter, and round it otherwise. A rank alone has
+ * several buckets, too, if the host updates a part of them. */
 static uint64_t full_bucket(const yk__params *p, bool trained, uint64_t all, uint64_t left)
 {
     const uint64_t most = p->bucket_bytes / sizeof(float);
     uint64_t n = all / BUCKETS + 1;
-    if (!trained || p->exchange->world == 1)
+    if (!trained || (p->exchange->world == 1 && p->host_part >= 1))
         return most;
     n = n < left / TAPER ? n : left / TAPER;
     n = n > BUCKET_LEAST ? n : BUCKET_LEAST;
@@ -159,6 +160,22 @@ static yk_status fill_buckets(yk__params *p, bool trained, size_t *cap, yk_error
     return YK_OK;
 }
 
+/* The host updates the first buckets, as many as come nearest to its part, and at least one. Forward reads them last, which leaves the host
+ * most time. The device keeps at least the last bucket if there are several. */
+static void divide_buckets(yk__params *p)
+{
+    const double part = p->host_part * (double)p->n_trained;
+    bool on_host = true;
+    p->n_host = 0;
+    for (uint32_t i = 0; i < p->n_bucket; i++) {
+        yk__bucket *b = &p->bucket[i];
+        if (i && p->host_part < 1)
+            on_host = on_host && i + 1 < p->n_bucket && (double)p->n_host + (double)b->layout.n / 2 <= part;
+        b->updates = on_host ? p->updates : p->queue;
+        p->n_host += on_host ? b->layout.n : 0;
+    }
+}
+
 static yk_status list_buckets(yk__params *p, yk_error *err)
 {
     size_t cap = 0;
@@ -172,9 +189,11 @@ static yk_status list_buckets(yk__params *p, yk_error *err)
         yk__bucket *b = &p->bucket[i];
         b->layout.n = yk__round_up(b->layout.n, p->exchange->world > 1 ? PAGE : yk__exchange_has_blocks(p->exchange) ? HOST_PAGE : 1);
         b->shared_at = p->n_trained;
+        b->updates = p->queue;
         p->n_trained += b->trained ? b->layout.n : 0;
     }
     p->gathered = p->n_bucket;
+    divide_buckets(p);
     return YK_OK;
 }
 
@@ -218,30 +237,30 @@ static yk_status make_grad(yk__params *p, yk__bucket *b, yk_error *err)
     const uint64_t bytes = yk__bucket_bytes(b);
     if (p->scatters)
         return yk__sums_make(p, b, err);
-    if (yk__exchange_has_blocks(p->exchange)) {
+    if (yk__bucket_in_blocks(p, b)) {
         b->shared = yk__exchange_grads(p->exchange, b->shared_at);
         b->is_wrapped = yk__queue_wrap_shared(p->queue, b->shared, bytes, &b->grad);
     }
     return b->is_wrapped ? YK_OK : yk__queue_buffer(p->queue, bytes, &b->grad, YK__GRAD_BYTES, err);
 }
 
-/* Makes the host device's buffers over a trained bucket's part of the blocks for exchanges, if the rank offloads. */
+/* Makes the host device's buffers over a trained bucket's part of the blocks for exchanges, if the host updates it. */
 static yk_status show_host(yk__params *p, yk__bucket *b, yk_error *err)
 {
     const uint64_t bytes = yk__bucket_bytes(b);
-    if (!yk__params_offload(p))
+    if (!yk__bucket_offloads(p, b))
         return YK_OK;
-    if (yk__queue_wrap_shared(p->updates, yk__params_host(p, b, 0), bytes, &b->host_values) &&
-        (p->scatters || yk__queue_wrap_shared(p->updates, b->shared, bytes, &b->host_grad)))
+    if (yk__queue_wrap_shared(b->updates, yk__params_host(p, b, 0), bytes, &b->host_values) &&
+        (p->scatters || yk__queue_wrap_shared(b->updates, b->shared, bytes, &b->host_grad)))
         return YK_OK;
-    return yk__fail(err, YK_E_MEM, "%s: no buffer over a bucket on the host, %llu bytes", p->updates->dev->caps.name,
+    return yk__fail(err, YK_E_MEM, "%s: no buffer over a bucket on the host, %llu bytes", b->updates->dev->caps.name,
                     (unsigned long long)bytes);
 }
 
-static void hide_host(yk__params *p, yk__bucket *b)
+static void hide_host(yk__bucket *b)
 {
-    yk__queue_unwrap_shared(p->updates, &b->host_values);
-    yk__queue_unwrap_shared(p->updates, &b->host_grad);
+    yk__queue_unwrap_shared(b->updates, &b->host_values);
+    yk__queue_unwrap_shared(b->updates, &b->host_grad);
 }
 
 /* Elements of a piece of gradients in slices: a bucket, but for one that holds a parameter larger than buckets are to be. */
@@ -258,8 +277,9 @@ static uint64_t largest_piece(const yk__params *p)
  * while its programs run. */
 static yk_status make_blocks(yk__params *p, yk_error *err)
 {
-    const uint64_t grads = p->scatters ? YK__SUM_PARTS * p->summing.elements : p->n_trained;
-    if (yk__exchange_alloc(p->exchange, p->layouts, grads, p->n_trained, p->way.blocks, err) || yk__queue_wraps(p->queue))
+    const uint64_t values = p->exchange->world > 1 ? p->n_trained : p->n_host;
+    const uint64_t grads = p->scatters ? YK__SUM_PARTS * p->summing.elements : values;
+    if (yk__exchange_alloc(p->exchange, p->layouts, grads, values, p->way.blocks, err) || yk__queue_wraps(p->queue))
         return err->status;
     if (!p->grad_pin)
         yk__queue_pin(p->queue, p->exchange->grad.mem, p->exchange->grad.bytes, &p->grad_pin);
@@ -316,9 +336,9 @@ void yk__params_drop_layout(yk__params *p)
         yk__exchange_drop(&b->request);
         yk__free(b->rest);
         yk__home_leave(p, b);
-        hide_host(p, b);
+        hide_host(b);
         if (p->scatters)
-            yk__sums_drop(p, b);
+            yk__sums_drop(b);
         else if (b->is_wrapped)
             yk__queue_unwrap_shared(p->queue, &b->grad);
         else

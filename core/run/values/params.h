@@ -50,6 +50,7 @@ typedef struct yk__bucket {
     bool trained;
     yk__layout layout;
     const yk__home *home;
+    yk__queue *updates;  /* of the device that updates this rank's slice, and has its moments: the rank's own, or the host's */
     yk_buffer *values;   /* the home's; other code calls yk__params_bind */
     float *own;          /* far slices: this rank's slice, which other ranks pull; or all of a frozen bucket on the host; else NULL */
     yk_pin *own_pin;     /* for that memory, on a device that copies it */
@@ -90,7 +91,7 @@ typedef enum yk__sums {
 
 typedef struct yk__params {
     yk__queue *queue;
-    yk__queue *updates;             /* of the device that updates this rank's slices and has their moments: its own, or the host's */
+    yk__queue *updates;             /* the rank's own, or the host's if the rank offloads: of the device that updates its buckets */
     yk__exchange *exchange;
     yk__island island;
     yk__way way;                    /* the columns that this rank follows; chosen anew when roles change */
@@ -127,6 +128,8 @@ typedef struct yk__params {
     bool expects_moments;           /* the optimizer is known */
     uint32_t expected_moments;
     bool offloads;                  /* the job offloads (host_device.h): constant, the same on all ranks */
+    double host_part;               /* so much of the trained elements, by buckets, is the host's to update; 1: all */
+    uint64_t n_host;                /* these elements: of the first buckets. The same on all ranks, also if this one offloads nothing */
     bool all_on_host;               /* and a device with memory of its own pulls frozen parameters from the host, too */
     bool scatters;                  /* gradients in slices (slice_sums.h): constant, the same on all ranks of several */
     bool slices;                    /* parameters in slices, too, on devices with memory of their own: constant */
@@ -158,10 +161,28 @@ uint64_t yk__params_slice_bytes(const yk__params *p); /* of values that lie in s
 /* Makes moments of this rank's slices, with undefined contents. */
 yk_status yk__params_make_moments(yk__params *p, yk_error *err);
 
-/* The host updates this rank's slices. */
+/* The host updates slices of this rank. */
 static inline bool yk__params_offload(const yk__params *p)
 {
     return p->updates != p->queue;
+}
+
+/* The host updates this rank's slice of the bucket. */
+static inline bool yk__bucket_offloads(const yk__params *p, const yk__bucket *b)
+{
+    return b->updates != p->queue;
+}
+
+/* Gradients and values of the bucket have a place in the blocks for exchanges, if there are any. */
+static inline bool yk__bucket_in_blocks(const yk__params *p, const yk__bucket *b)
+{
+    return p->exchange->world > 1 || yk__bucket_offloads(p, b);
+}
+
+/* Moments of the bucket take memory of this rank's own device. */
+static inline bool yk__bucket_keeps_moments(const yk__params *p, const yk__bucket *b)
+{
+    return !p->state_file && !yk__bucket_offloads(p, b);
 }
 
 /* The host's update goes on under the next forward, as no other rank waits for its values (docs/decisions/0096). */

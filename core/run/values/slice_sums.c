@@ -57,22 +57,22 @@ yk_status yk__sums_make(yk__params *p, yk__bucket *b, yk_error *err)
         return yk__fail_mem(err, bytes, "sums of gradients");
     if (!p->queue->dev->plans_only) /* a plan adds nothing up, and pages that are not touched cost it nothing */
         memset(b->sum, 0, bytes);
-    b->is_wrapped = yk__queue_wraps(p->updates);
+    b->is_wrapped = yk__queue_wraps(b->updates);
     if (b->is_wrapped)
-        return yk__queue_wrap(p->updates, b->sum, bytes, &b->grad, YK__GRAD_BYTES, err);
-    yk__queue_pin(p->updates, b->sum, bytes, &b->sum_pin);
-    return yk__queue_buffer(p->updates, bytes, &b->grad, YK__GRAD_BYTES, err);
+        return yk__queue_wrap(b->updates, b->sum, bytes, &b->grad, YK__GRAD_BYTES, err);
+    yk__queue_pin(b->updates, b->sum, bytes, &b->sum_pin);
+    return yk__queue_buffer(b->updates, bytes, &b->grad, YK__GRAD_BYTES, err);
 }
 
-void yk__sums_drop(yk__params *p, yk__bucket *b)
+void yk__sums_drop(yk__bucket *b)
 {
     for (uint32_t i = 0; i < b->n_piece; i++)
         yk__slices_free(&b->piece[i].layout.slice);
     yk__free(b->piece);
     b->piece = NULL;
     b->n_piece = 0;
-    yk__queue_unbuffer(p->updates, &b->grad, yk__bucket_own_bytes(b), YK__GRAD_BYTES);
-    yk__queue_unpin(p->updates, &b->sum_pin);
+    yk__queue_unbuffer(b->updates, &b->grad, yk__bucket_own_bytes(b), YK__GRAD_BYTES);
+    yk__queue_unpin(b->updates, &b->sum_pin);
     yk__free(b->sum);
     b->sum = NULL;
 }
@@ -81,7 +81,7 @@ uint64_t yk__sums_bytes(const yk__params *p)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < p->n_bucket && p->scatters; i++)
-        bytes += yk__bucket_own_bytes(&p->bucket[i]);
+        bytes += yk__bucket_offloads(p, &p->bucket[i]) ? 0 : yk__bucket_own_bytes(&p->bucket[i]);
     return bytes;
 }
 
@@ -220,15 +220,22 @@ void yk__sums_cancel(yk__params *p)
 
 /* ---- The end of a window ---- */
 
+yk_status yk__sums_to_devices(yk__params *p, yk_error *err)
+{
+    for (uint32_t i = 0; i < p->n_bucket; i++) {
+        const yk__bucket *b = &p->bucket[i];
+        if (b->begin < b->end && !b->is_wrapped && yk__queue_put(b->updates, b->grad, 0, b->sum, yk__bucket_own_bytes(b), err))
+            return err->status;
+    }
+    return YK_OK;
+}
+
 yk_status yk__sums_finish(yk__params *p, yk_error *err)
 {
     for (uint32_t i = 0; i < p->n_bucket; i++) {
         const yk__bucket *b = &p->bucket[i];
-        if (b->begin == b->end)
-            continue;
-        yk__exact_squares(&p->squares, b->sum, b->end - b->begin);
-        if (!b->is_wrapped && yk__queue_put(p->updates, b->grad, 0, b->sum, yk__bucket_own_bytes(b), err))
-            return err->status;
+        if (b->begin < b->end)
+            yk__exact_squares(&p->squares, b->sum, b->end - b->begin);
     }
-    return YK_OK;
+    return yk__sums_to_devices(p, err);
 }

@@ -46,7 +46,7 @@ typedef struct yk__sums_state {
 
 /* Makes a bucket's pieces and memory for this rank's slice of its sums, with zeros. */
 yk_status yk__sums_make(struct yk__params *p, struct yk__bucket *b, yk_error *err);
-void yk__sums_drop(struct yk__params *p, struct yk__bucket *b);
+void yk__sums_drop(struct yk__bucket *b);
 uint64_t yk__sums_bytes(const struct yk__params *p); /* of this rank's slices, on its device; 0 if gradients lie whole */
 /* Begins to sum a bucket of this run. lane: the device's buffer with its gradients; NULL if it has none. written: by parameter; it stays
  * until yk__sums_wait. */
@@ -60,7 +60,8 @@ void yk__sums_restart(struct yk__params *p);
 void yk__sums_cancel(struct yk__params *p);
 /* Takes part in the sums of all buckets with zeros: this rank has no rows. */
 yk_status yk__sums_nothing(struct yk__params *p, yk_error *err);
-/* The end of a window: brings the sums to the device, and adds their squares to p->squares. */
+/* The end of a window: brings the sums to the devices that update, and adds their squares to p->squares. */
 yk_status yk__sums_finish(struct yk__params *p, yk_error *err);
+yk_status yk__sums_to_devices(struct yk__params *p, yk_error *err); /* the first half alone */
 
 #endif

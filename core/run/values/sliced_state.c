@@ -14,14 +14,14 @@
 #define PIECE (1u << 20) /* elements of a moment that a write takes at once */
 
 /* Reads this rank's part of a parameter's sums, by the slices, and sets the other elements to zero. */
-static yk_status own_part(yk__engine *e, yk_buffer *b, const yk__slices *s, uint64_t base, const yk__param *q, float *data,
+static yk_status own_part(yk__engine *e, const yk__bucket *b, const yk__slices *s, uint64_t base, const yk__param *q, float *data,
                           yk_error *err)
 {
     const yk__range own = yk__range_meet(q->at, q->n, s->begin[e->exchange.rank], s->begin[e->exchange.rank + 1]);
     memset(data, 0, q->n * sizeof *data);
     if (own.from == own.to)
         return YK_OK;
-    return yk__queue_read(e->params.updates, b, (own.from - base) * sizeof *data, data + (own.from - q->at),
+    return yk__queue_read(b->updates, yk__bucket_sums(b), (own.from - base) * sizeof *data, data + (own.from - q->at),
                           (own.to - own.from) * sizeof *data, err);
 }
 
@@ -47,7 +47,7 @@ yk_status yk__engine_grad_read(yk__engine *e, uint32_t number, float *data, yk_e
     q = &e->params.param[number];
     b = &e->params.bucket[q->bucket];
     s = e->params.sums == YK__SUMS_MOVED ? &b->summed : &b->layout.slice;
-    if (own_part(e, yk__bucket_sums(b), s, e->params.scatters ? b->begin : 0, q, data, err) ||
+    if (own_part(e, b, s, e->params.scatters ? b->begin : 0, q, data, err) ||
         yk__exchange_spread(&e->exchange, s, q->at, q->n, data, err))
         return err->status;
     for (uint64_t i = 0; i < q->n && e->updater.divisor != 1.0; i++)

@@ -19,7 +19,6 @@ struct yk__params;
 /* k: number of a moment. range: elements of the bucket, within this rank's slice as it was when the moment was made. */
 typedef struct yk__state_home {
     const char *name;
-    bool on_device; /* moments take memory of this rank's own device */
     bool (*fits)(const struct yk__params *p);
     /* Stands before the moments are made; close, behind the last of them, undoes it, and does nothing a second time. NULL: nothing to
      * do. */
@@ -30,14 +29,14 @@ typedef struct yk__state_home {
     void (*drop)(struct yk__params *p, struct yk__bucket *b, uint32_t k);
     /* For the program of the step that is about to run. */
     yk__bound (*bind)(const struct yk__params *p, const struct yk__bucket *b, uint32_t k);
-    /* Transfers to and from the host. The last point of p->updates completes them; src and dst stay until then. */
+    /* Transfers to and from the host. The last point of b->updates completes them; src and dst stay until then. */
     yk_status (*get)(const struct yk__params *p, const struct yk__bucket *b, uint32_t k, yk__range range, float *dst, yk_error *err);
     yk_status (*put)(const struct yk__params *p, const struct yk__bucket *b, uint32_t k, yk__range range, const float *src, yk_error *err);
-    /* Writes zeros to all moments, which were just made; NULL: they are zero. exec: of the device that updates. */
+    /* Writes zeros to all moments, which were just made, of the buckets that exec's device updates; NULL: they are zero. */
     yk_status (*clear)(struct yk__exec *exec, yk_error *err);
     /* Elements of a bucket that a program of the step takes at most, at multiples of it; NULL, or 0: one program takes all. */
     uint64_t (*block)(const struct yk__params *p);
-    /* Runs the programs of the optimizer's step. */
+    /* Runs the programs of the optimizer's step on one device. */
     yk_status (*step)(struct yk__optim_programs *optim, struct yk__inputs inputs, yk_error *err);
 } yk__state_home;
 

@@ -12,12 +12,17 @@ static bool deferred_fits(const yk__params *p)
     return yk__params_defer(p);
 }
 
-/* The update of the next bucket on its way ends, and the device fetches it behind its commands so far. */
+/* The update of the next bucket on its way ends, and the device fetches it behind its commands so far. The device's own updates stand in
+ * its queue before all of them. */
 static yk_status end_update(yk__params *p, yk_error *err)
 {
     yk__bucket *b = &p->bucket[p->n_bucket - 1 - p->gathered];
     const uint64_t number = (uint64_t)(b - p->bucket);
     const int64_t begin = yk__clock_ns();
+    if (!yk__bucket_offloads(p, b)) {
+        p->gathered++;
+        return YK_OK;
+    }
     if (yk__queue_wait(p->updates, b->updated, err))
         return err->status;
     yk__tracer_span(p->queue->tracer, YK__LANE_HOST, "wait", number, begin, yk__clock_ns());

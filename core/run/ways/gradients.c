@@ -43,7 +43,7 @@ yk_status yk__grads_to_host(yk__params *p, yk__bucket *b, yk_error *err)
 
 yk_status yk__sums_to_device(yk__params *p, yk__bucket *b, yk_error *err)
 {
-    if (b->is_wrapped || b->begin == b->end || yk__params_offload(p))
+    if (b->is_wrapped || b->begin == b->end || yk__bucket_offloads(p, b))
         return YK_OK;
     return yk__queue_put(p->queue, b->grad, b->begin * sizeof(float), b->shared + b->begin, (b->end - b->begin) * sizeof(float),
                          err);

@@ -10,25 +10,41 @@
 
 #include "core/run/ways/ways.h"
 
-/* sum[0]: the squares of this rank's summed gradients, each times `scale` before it is squared; sum[1]: the number that are not finite. The
- * device computes them for each bucket, in f32. */
-static yk_status scaled_stats(yk__updater *u, double scale, double sum[2], yk_error *err)
+/* Starts a device's sums for each bucket, in f32, of its gradients times `scale`. */
+static yk_status begin_stats(yk__optim_programs *optim, double scale, yk_error *err)
 {
-    const yk__optim_programs *optim = &u->optim;
     yk__exec *exec = optim->exec;
     const float in[64] = {(float)scale}; /* stat_prog has an input of 256 bytes, and reads its first number */
     const void *input = in;
     const uint64_t bytes = sizeof in;
-    if (yk__prog_run(exec, optim->stat_prog, (yk__inputs){1, &input, &bytes}, err) ||
-        (optim->n_stat && yk__queue_get(exec->queue, exec->instance.result, 0, optim->stats, optim->stat_prog->plan->result_bytes, err)) ||
-        yk__queue_idle(exec->queue, err))
+    if (yk__optim_make_stats(optim, err) || yk__prog_run(exec, optim->stat_prog, (yk__inputs){1, &input, &bytes}, err) || !optim->n_stat)
         return err->status;
-    sum[0] = sum[1] = 0.0;
+    return yk__queue_get(exec->queue, exec->instance.result, 0, optim->stats, optim->stat_prog->plan->result_bytes, err);
+}
+
+static yk_status end_stats(const yk__optim_programs *optim, double sum[2], yk_error *err)
+{
+    if (yk__queue_idle(optim->exec->queue, err))
+        return err->status;
     for (size_t i = 0; i < optim->n_stat; i++) {
         const float *stats = optim->stats + optim->stat_prog->plan->result_offset[i] / sizeof *stats;
         sum[0] += (double)stats[0];
         sum[1] += (double)stats[1];
     }
+    return YK_OK;
+}
+
+/* sum[0]: the squares of this rank's summed gradients, each times `scale` before it is squared; sum[1]: the number that are not finite. The
+ * host adds the buckets' numbers in their order, whichever device updates a bucket. */
+static yk_status scaled_stats(yk__updater *u, double scale, double sum[2], yk_error *err)
+{
+    for (uint32_t k = 0; k < u->n_optim; k++)
+        if (begin_stats(&u->optim[k], scale, err))
+            return err->status;
+    sum[0] = sum[1] = 0.0;
+    for (uint32_t k = 0; k < u->n_optim; k++)
+        if (end_stats(&u->optim[k], sum, err))
+            return err->status;
     return YK_OK;
 }
 
@@ -38,7 +54,7 @@ static yk_status scaled_stats(yk__updater *u, double scale, double sum[2], yk_er
  * another scale: 2^100 if their sum is too small, 2^-80 if it is infinite. */
 yk_status yk__norm_own(yk__updater *u, double divisor, double sum[2], yk_error *err)
 {
-    if (yk__optim_make_stats(&u->optim, err) || scaled_stats(u, 1.0 / divisor, sum, err) || sum[1] > 0.0 ||
+    if (scaled_stats(u, 1.0 / divisor, sum, err) || sum[1] > 0.0 ||
         (isfinite(sum[0]) && sum[0] >= FEW))
         return err->status;
     const double scale = isfinite(sum[0]) ? 0x1p100 : 0x1p-80;

@@ -40,10 +40,10 @@ yk_status yk__values_spread(yk__params *p, yk_error *err)
 }
 
 /* The owner's slice comes to this device without the host. */
-static bool is_spread(const yk__params *p, uint32_t owner)
+static bool is_spread(const yk__params *p, const yk__bucket *b, uint32_t owner)
 {
     if (owner == p->exchange->rank)
-        return !yk__params_offload(p);
+        return !yk__bucket_offloads(p, b);
     return yk__island_spreads(&p->island) && !p->slices && yk__island_place(&p->island, owner) != UINT32_MAX;
 }
 
@@ -52,7 +52,7 @@ yk_status yk__values_take(yk__params *p, const yk__bucket *b, yk_error *err)
 {
     uint64_t from = 0;
     for (uint32_t r = 0; r < p->exchange->world && !b->home->in_block; r++) {
-        if (!is_spread(p, r))
+        if (!is_spread(p, b, r))
             continue;
         if (yk__params_put_shared(p, b, (yk__range){from, b->layout.slice.begin[r]}, err))
             return err->status;
@@ -68,7 +68,7 @@ static uint64_t count_taken(const yk__params *p)
     for (uint32_t i = 0; i < p->n_bucket; i++) {
         const yk__bucket *b = &p->bucket[i];
         const yk__range held = yk__params_held(b);
-        const uint64_t own = yk__params_offload(p) ? 0 : b->end - b->begin;
+        const uint64_t own = yk__bucket_offloads(p, b) ? 0 : b->end - b->begin;
         n += b->home->in_block ? 0 : held.to - held.from - own;
     }
     return n;

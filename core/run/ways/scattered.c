@@ -13,13 +13,13 @@ static bool scattered_fits(const yk__params *p)
     return p->scatters;
 }
 
-/* The only rank of a job that offloads: its sums came to the host, whose program takes their norm. */
+/* The only rank of a job that offloads: its sums came to the host. Programs of the devices that update take their norm. */
 static bool single_fits(const yk__params *p)
 {
     return p->scatters && yk__exchange_updates_all(p->exchange);
 }
 
-const yk__way yk__way_scattered_single = {.name = "scattered, alone", .fits = single_fits, .reduce = yk__way_reduces_nothing};
+const yk__way yk__way_scattered_single = {.name = "scattered, alone", .fits = single_fits, .reduce = yk__sums_to_devices};
 
 const yk__way yk__way_scattered = {
     .name = "scattered", .fits = scattered_fits, .blocks = YK__BLOCKS_BOTH, .reduce = yk__sums_finish};

@@ -72,6 +72,9 @@ START_TEST(numbers_and_places_are_written)
     yk__remedies_write(&open, &(yk__lack){YK__OF_ACTIVATIONS, false, 4}, text, sizeof text);
     ck_assert_msg(strstr(text, "a --global-batch 4 times smaller and 4 times the " MICROS), "%s", text);
     ck_assert_msg(strstr(text, "--offload state=host,activations=host"), "%s", text);
+    const yk__remedies parted = {OPEN, .rows = 8, .place = "state=host:0.5,"}; /* the whole state takes the place of a part */
+    yk__remedies_write(&parted, &(yk__lack){YK__OF_ACTIVATIONS | YK__OF_STATE, false, 4}, text, sizeof text);
+    ck_assert_msg(strstr(text, "--offload state=host:0.5,activations=host") && strstr(text, "--offload state=host,"), "%s", text);
     yk__remedies_write(&open, &(yk__lack){YK__OF_ACTIVATIONS, false, 16}, text, sizeof text); /* of 8 rows */
     ck_assert_msg(strstr(text, "more " MICROS) && !strstr(text, "16"), "%s", text);
 }
