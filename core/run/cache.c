@@ -52,7 +52,7 @@ static yk_status drop_oldest(yk__exec *exec, yk_error *err)
     if (yk__queue_idle(exec->queue, err))
         return err->status;
     exec->prog_bytes -= exec->prog[old]->bytes;
-    yk__prog_free(exec, exec->prog[old]);
+    yk__prog_free(exec->queue->dev, exec->prog[old]);
     exec->prog[old] = exec->prog[--exec->n_prog];
     return YK_OK;
 }
@@ -129,7 +129,7 @@ static yk_status plan_smaller(yk__exec *exec, const yk__micro *m, yk__plan_reque
     }
     yk__log(YK_LOG_INFO, "run", "%s has %llu bytes free for activations, and a step takes %llu: some are computed again, not kept",
             exec->queue->dev->caps.name, (unsigned long long)budget, (unsigned long long)bytes);
-    yk__prog_free(exec, *out);
+    yk__prog_free(exec->queue->dev, *out);
     *out = smaller;
     return YK_OK;
 }
@@ -178,7 +178,7 @@ static yk_status plan_program(yk__exec *exec, const yk__micro *m, bool zero, yk_
         return err->status;
     if (!exec->queue->limit)
         return plan_smaller(exec, m, &r, out, err);
-    yk__prog_free(exec, *out); /* its scratch, known now, leaves less memory than its plan assumed */
+    yk__prog_free(exec->queue->dev, *out); /* its scratch, known now, leaves less memory than its plan assumed */
     r.arena_limit = arena_limit(exec, m);
     return yk__prog_new(exec, &r, out, err);
 }
@@ -246,9 +246,9 @@ yk_status yk__cache_find(yk__exec *exec, const yk__micro *m, yk__prog **out, yk_
 void yk__cache_clear(yk__exec *exec)
 {
     for (size_t i = 0; i < exec->n_prog; i++)
-        yk__prog_free(exec, exec->prog[i]);
+        yk__prog_free(exec->queue->dev, exec->prog[i]);
     yk__free(exec->prog);
-    yk__prog_free(exec, exec->zero_prog);
+    yk__prog_free(exec->queue->dev, exec->zero_prog);
     exec->prog = NULL;
     exec->zero_prog = NULL;
     exec->n_prog = exec->cap_prog = 0;

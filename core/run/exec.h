@@ -20,6 +20,11 @@ typedef struct yk__prog {
     uint64_t input_bytes;
     uint64_t key, used;   /* for the cache: its key, and `runs` at its last use */
     uint64_t bytes;       /* host memory of the plan */
+    uint64_t least_bytes;      /* a planning that failed: the least arena, if it passes the limit; else 0 */
+    uint64_t scratch_bytes;    /* the plugin's memory beside the slots */
+    uint64_t accounts;         /* its segments whose compiler said their memory */
+    yk_program_memory largest; /* the account of the one among them that takes most */
+    double compile_seconds;
     bool reads_compute;   /* copies of parameters in the compute format */
     bool settles;         /* the run waits for parameters on their way before it begins, instead of its segments */
     bool is_update;       /* its inputs are few numbers, and occupy no stage of a micro batch */
@@ -56,7 +61,7 @@ typedef struct yk__exec {
 
 /* Fills the part of a request that all plans of this engine have in common. */
 void yk__prog_request(const yk__exec *exec, const yk__graph *trace, yk__plan_request *r);
-/* Plans and compiles. */
+/* Plans and compiles; step thread. */
 yk_status yk__prog_new(yk__exec *exec, const yk__plan_request *r, yk__prog **p, yk_error *err);
 /* The results of a program that exchanges nothing, and the buckets behind each of which it is cut (0: it is not). */
 typedef struct yk__prog_ends {
@@ -65,7 +70,21 @@ typedef struct yk__prog_ends {
 } yk__prog_ends;
 /* Makes a program that exchanges nothing, and frees its graph. Fails with the graph's error if it has one. */
 yk_status yk__prog_of_graph(yk__exec *exec, yk__graph *g, yk__prog_ends ends, yk__prog **p, yk_error *err);
-void yk__prog_free(const yk__exec *exec, yk__prog *p);
+void yk__prog_free(const yk__device *dev, yk__prog *p);
+
+/* Everything that a program is made of besides its request: constant while the engine lives. */
+typedef struct yk__prog_maker {
+    yk__device *dev;
+    const yk__action_row *first_action;
+    const volatile int *cancel;
+} yk__prog_maker;
+
+/* yk__prog_new in two, for a program that another thread makes while the step thread runs others. The first half plans and compiles in any
+ * thread: nothing that it reads through the request changes meanwhile. The second half gives it memory in the step thread, before its first
+ * run; after a failure the caller frees the program. */
+yk__prog_maker yk__prog_maker_of(const yk__exec *exec);
+yk_status yk__prog_make(const yk__prog_maker *maker, const yk__plan_request *r, yk__prog **p, yk_error *err);
+yk_status yk__prog_adopt(yk__exec *exec, yk__prog *p, yk_error *err);
 
 /* ---- exec.c: running them ---- */
 
