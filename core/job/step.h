@@ -56,6 +56,7 @@ typedef struct yk__step_input {
     yk__vid leaf;
     bool scalars;   /* a vector of scalars; leaf is its slot */
     bool from_user; /* from yk_input: its placement is guessed or given */
+    bool of_data;   /* a field of a data set's batch: its first axis is that of the rows */
     uint64_t like;  /* hash of its type, and of its shape without the first length */
 } yk__step_input;
 
