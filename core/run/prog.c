@@ -20,18 +20,22 @@ static uint32_t ask_device(void *arg, const yk_graph *g, uint32_t node)
 
 void yk__prog_request(const yk__exec *exec, const yk__graph *trace, yk__plan_request *r)
 {
-    const bool single = yk__exchange_members(exec->exchange) == 1;
     *r = (yk__plan_request){
         .trace = trace,
         .loss = YK_NONE,
         .seed = YK_NONE,
-        .single_rank = single,
-        .gathers = (!single && exec->exchange->medium == YK__MESSAGES && !exec->params->far) || yk__params_defer(exec->params),
         .precision = YK_F32,
         .caps = &exec->queue->dev->caps,
         .claims = ask_device,
         .claims_arg = exec->queue->dev,
     };
+    yk__prog_for_members(exec, yk__exchange_members(exec->exchange), r);
+}
+
+void yk__prog_for_members(const yk__exec *exec, uint32_t members, yk__plan_request *r)
+{
+    r->single_rank = members == 1;
+    r->gathers = (members != 1 && exec->exchange->medium == YK__MESSAGES && !exec->params->far) || yk__params_defer(exec->params);
 }
 
 /* Inputs lie one behind the other in one buffer, filled by one transfer. */
@@ -118,6 +122,12 @@ static yk_status note_account(yk__device *dev, yk__prog *p, const yk_program *pr
     return YK_OK;
 }
 
+static bool is_ended(const yk__prog_maker *maker)
+{
+    return atomic_load(&maker->dev->aborted) || __atomic_load_n(maker->cancel, __ATOMIC_ACQUIRE) ||
+           (maker->stop && __atomic_load_n(maker->stop, __ATOMIC_ACQUIRE));
+}
+
 static yk_status compile_segments(const yk__prog_maker *maker, yk__prog *p, yk_error *err)
 {
     yk__device *dev = maker->dev;
@@ -131,7 +141,7 @@ static yk_status compile_segments(const yk__prog_maker *maker, yk__prog *p, yk_e
         const yk_graph *g = &p->plan->segment[i].graph;
         if (!g->n_node)
             continue;
-        if (atomic_load(&dev->aborted) || __atomic_load_n(maker->cancel, __ATOMIC_ACQUIRE))
+        if (is_ended(maker))
             yk__fail(err, YK_E_CANCELLED, "compiling: the job was ended");
         else if (!yk__compiling_next(&c, g, &p->program[i], err))
             note_account(dev, p, p->program[i], err);
@@ -199,7 +209,10 @@ yk_status yk__prog_make(const yk__prog_maker *maker, const yk__plan_request *r, 
     yk__prog *p = yk__calloc(1, sizeof *p);
     if (!p)
         return yk__fail_mem(err, sizeof *p, "a program");
-    if (prog_plan(maker, r, p, err) || compile_segments(maker, p, err))
+    if (!prog_plan(maker, r, p, err) && maker->arena_most && p->plan->arena_bytes > maker->arena_most)
+        yk__fail(err, YK_E_MEM, "it takes %llu bytes for activations: expected %llu at most", (unsigned long long)p->plan->arena_bytes,
+                 (unsigned long long)maker->arena_most);
+    if (err->status || compile_segments(maker, p, err))
         yk__prog_free(maker->dev, p);
     else
         *out = p;
