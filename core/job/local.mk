@@ -23,6 +23,7 @@ libyokecore_la_SOURCES += core/job/trace/agree.c core/job/trace/agree.h core/job
 	core/job/schedule.c core/job/session/settings.c core/job/session/standing.c core/job/session/standing.h \
 	core/job/trace/sharding.c core/job/trace/sharding.h \
 	core/job/trace/sharding_rules.c core/job/team/share.c core/job/team/share.h core/job/team/share_fixed.c \
+	core/job/team/share_wait.c core/job/loop/rows_ahead.c core/job/loop/rows_ahead.h \
 	core/job/team/share_rows.c core/job/checkpoint/share_state.c core/job/checkpoint/saved_state.c core/job/checkpoint/saved_state.h \
 	core/job/step.c core/job/step.h core/job/team.h core/job/session/timeline.c core/job/session/text_ids.c core/job/host_values.c \
 	core/job/host_values.h core/job/checkpoint/weights.c core/job/checkpoint/writers.c core/job/checkpoint/writers.h \

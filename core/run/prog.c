@@ -137,6 +137,7 @@ static yk_status compile_segments(const yk__prog_maker *maker, yk__prog *p, yk_e
     for (uint32_t i = 0; i < p->plan->n_segment; i++)
         n += p->plan->segment[i].graph.n_node > 0;
     yk__compiling_begin(&c, dev, "segment", n);
+    c.overlapped = maker->stop != NULL;
     for (uint32_t i = 0; i < p->plan->n_segment && !err->status; i++) {
         const yk_graph *g = &p->plan->segment[i].graph;
         if (!g->n_node)

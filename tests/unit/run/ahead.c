@@ -2,6 +2,7 @@
 /* A program that the engine's other thread makes, while the step thread runs the programs that it has. */
 #include <check.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -265,6 +266,30 @@ START_TEST(the_end_waits_for_the_thread)
 }
 END_TEST
 
+static void signal_ignore(int number)
+{
+    (void)number;
+}
+
+/* Elsewhere handlers that a compilation changed are restored; here the program may have changed them. */
+START_TEST(a_handler_that_the_program_sets_meanwhile_stays)
+{
+    struct sigaction own = {.sa_handler = signal_ignore}, now;
+    rig r;
+    rig_open(&r, 0);
+    rig_run(&r, 4);
+    set_flag(&gate.shut, 1);
+    ck_assert_int_eq(rig_prepare(&r, 7), YK__PREPARING);
+    gate_await();
+    ck_assert_int_eq(sigaction(SIGUSR2, &own, NULL), 0);
+    set_flag(&gate.shut, 0);
+    rig_settle(&r);
+    ck_assert_int_eq(sigaction(SIGUSR2, NULL, &now), 0);
+    ck_assert(now.sa_handler == signal_ignore);
+    rig_close(&r);
+}
+END_TEST
+
 /* A plan for which memory is short is for the step thread, which can wait for the device and plan again. */
 START_TEST(a_plan_that_does_not_fit_is_refused_before_it_is_compiled)
 {
@@ -290,6 +315,7 @@ int main(void)
     tcase_add_test(c, a_run_of_its_rows_waits_for_it);
     tcase_add_loop_test(c, a_failure_is_the_runs_if_it_comes_again, 0, 2);
     tcase_add_loop_test(c, the_end_waits_for_the_thread, 0, 2);
+    tcase_add_test(c, a_handler_that_the_program_sets_meanwhile_stays);
     tcase_add_test(c, a_plan_that_does_not_fit_is_refused_before_it_is_compiled);
     return suite_run("run_ahead", c);
 }
