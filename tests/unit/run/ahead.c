@@ -310,7 +310,7 @@ END_TEST
 int main(void)
 {
     TCase *c = tcase_create("ahead");
-    tcase_set_timeout(c, 60);
+    tcase_set_timeout(c, 300);
     tcase_add_test(c, runs_go_on_while_it_is_made);
     tcase_add_test(c, a_run_of_its_rows_waits_for_it);
     tcase_add_loop_test(c, a_failure_is_the_runs_if_it_comes_again, 0, 2);
