@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Compilations, and the log line of a long one. core/run/prog.c and simplerun.c say when each program begins and ends, in the
- * step thread; other ranks then see that this one compiles.
+ * step thread or in that of core/run/ahead.c; other ranks then see that this one compiles.
  *
  * A vendor's compiler may take minutes in one call and say nothing, so a thread of its own writes the line: after FIRST_MS, and again each
  * time that the time has doubled.
@@ -77,9 +77,11 @@ yk_status yk__compiling_next(yk__compiling *c, const yk_graph *g, yk_program **p
     yk__host_message_clear();
     yk__compile_allow(allowed_ms(&dev->caps));
     yk__act_begin(YK__ACT_COMPILE);
-    yk__signals_keep(&kept); /* a compiler may be loaded now */
+    if (!c->overlapped)
+        yk__signals_keep(&kept); /* a compiler may be loaded now; an overlapped one has been, and handlers are the program's */
     yk_status s = dev->table->program_new(dev->handle, g, p);
-    yk__signals_restore(&kept);
+    if (!c->overlapped)
+        yk__signals_restore(&kept);
     yk__act_end(YK__ACT_COMPILE);
     yk__advance();
     s = yk__plugin_made(s, *p);

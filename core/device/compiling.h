@@ -13,6 +13,7 @@ typedef struct yk__compiling {
     yk__device *dev;
     const char *what; /* "segment", for the line */
     uint32_t at, of;  /* the compilation that runs, from 1; their number */
+    bool overlapped; /* the program goes on meanwhile in other threads: the caller sets it after the begin */
     bool watched, ended;
     pthread_t watch;
     pthread_mutex_t lock; /* guards at and ended */

@@ -63,7 +63,7 @@ uint32_t yk__input_new(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t
     uint32_t slot = yk__slot_new(&step->trace, YK_SLOT_INPUT, bytes, number);
     in->bytes = bytes;
     in->scalars = dims == UINT32_MAX;
-    in->from_user = in->is_alike = false;
+    in->from_user = in->is_alike = in->of_data = false;
     in->leaf = dims == UINT32_MAX ? slot : yk__leaf(&step->trace, slot, 0, dtype, dims, dim);
     step->n_input++;
     return number;

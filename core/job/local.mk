@@ -17,11 +17,13 @@ libyokecore_la_SOURCES += core/job/trace/agree.c core/job/trace/agree.h core/job
 	core/job/team/rank_device.c core/job/team/rank_device.h core/job/team/precision.c core/job/team/precision.h \
 	core/job/team/ranks.c core/job/loop/read.c core/job/loop/read.h core/job/recipe.c core/job/recipe.h \
 	core/job/checkpoint/registered.c core/job/checkpoint/registered.h core/job/checkpoint/resume.c core/job/checkpoint/resume.h \
+	core/job/trace/other_rows.c core/job/trace/other_rows.h \
 	core/job/trace/row_ops.c core/job/trace/row_ops.h core/job/loop/sampler.c core/job/checkpoint/save.c core/job/checkpoint/save.h \
 	core/job/checkpoint/stored_values.c core/job/checkpoint/stored_values.h \
 	core/job/schedule.c core/job/session/settings.c core/job/session/standing.c core/job/session/standing.h \
 	core/job/trace/sharding.c core/job/trace/sharding.h \
 	core/job/trace/sharding_rules.c core/job/team/share.c core/job/team/share.h core/job/team/share_fixed.c \
+	core/job/team/share_wait.c core/job/loop/rows_ahead.c core/job/loop/rows_ahead.h \
 	core/job/team/share_rows.c core/job/checkpoint/share_state.c core/job/checkpoint/saved_state.c core/job/checkpoint/saved_state.h \
 	core/job/step.c core/job/step.h core/job/team.h core/job/session/timeline.c core/job/session/text_ids.c core/job/host_values.c \
 	core/job/host_values.h core/job/checkpoint/weights.c core/job/checkpoint/writers.c core/job/checkpoint/writers.h \

@@ -58,6 +58,7 @@ typedef struct yk__step_input {
     bool scalars;   /* a vector of scalars; leaf is its slot */
     bool from_user; /* from yk_input: its placement is guessed or given */
     bool is_alike;  /* no rows, though its first length may be a multiple of theirs: declared so, or used so */
+    bool of_data;   /* a field of a data set's batch: its first axis is that of the rows */
     uint64_t like;  /* hash of its type, and of its shape without the first length */
 } yk__step_input;
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-libyokecore_la_SOURCES += core/run/actions.c core/run/actions.h core/run/api.c \
+libyokecore_la_SOURCES += core/run/actions.c core/run/actions.h core/run/ahead.c core/run/api.c \
 	core/run/values/average.c core/run/cache.c core/run/engine.h core/run/exchange.c core/run/exchange.h \
 	core/run/exec.c \
 	core/run/exec.h core/run/values/fetch.c core/run/values/fetch.h core/run/host_device.c core/run/host_device.h \
 	core/run/instance.c core/run/instance.h core/run/island_join.c \
 	core/run/island_probe.c core/run/islands.c core/run/islands.h core/run/list.c core/run/list.h \
 	core/run/micro.c core/run/prog.c core/run/queue.c core/run/queue.h core/run/remedies.c core/run/remedies.h \
-	core/run/roles.c core/run/run.h core/run/stage.c \
+	core/run/micro_request.c core/run/roles.c core/run/run.h core/run/stage.c \
 	core/run/stage.h core/run/stored.c core/run/stored.h \
 	core/run/tracer.c core/run/tracer.h core/run/update.c core/run/update.h core/run/update_programs.c \
 	core/run/update_programs.h core/run/values/compute.c core/run/values/copies.c core/run/values/copies.h \

@@ -103,3 +103,13 @@ yk_status yk__engine_run(yk__engine *e, const yk__micro *m, uint64_t *ticket, yk
     e->queue.timed_point = timed || e->exchange.world == 1 ? e->queue.last_point : 0;
     return timed ? yk__queue_idle(&e->queue, err) : YK_OK;
 }
+
+yk__prepared yk__engine_prepare(yk__engine *e, yk__micro *m, uint32_t members)
+{
+    return yk__ahead_prepare(&e->exec, m, members);
+}
+
+bool yk__engine_prepares(yk__engine *e)
+{
+    return yk__ahead_runs(&e->exec);
+}

@@ -138,6 +138,17 @@ typedef struct yk__micro {
 
 /* Submits. *ticket: for yk__engine_wait. Collective when the trace holds an all_reduce (all ranks run the same ops). */
 yk_status yk__engine_run(yk__engine *e, const yk__micro *m, uint64_t *ticket, yk_error *err);
+
+typedef enum yk__prepared {
+    YK__PREPARED,   /* it is there */
+    YK__PREPARING,  /* it, or another program, is being made */
+    YK__UNPREPARED, /* it could not be made: the run makes it */
+} yk__prepared;
+/* Makes the program of a later micro batch in a thread of its own, while this thread runs others, for a step of so many members. It takes
+ * m->trace, and leaves it initialised; of inputs and results it reads the numbers alone. One program is made at a time, so the caller asks
+ * again later. */
+yk__prepared yk__engine_prepare(yk__engine *e, yk__micro *m, uint32_t members);
+bool yk__engine_prepares(yk__engine *e); /* a program is being made so */
 /* Waits until the results of that ticket are in host memory (0: until all commands are done). */
 yk_status yk__engine_wait(yk__engine *e, uint64_t ticket, yk_error *err);
 

@@ -267,7 +267,7 @@ yk_status yk__optim_make_stats(yk__optim_programs *optim, yk_error *err)
     if (!yk__prog_of_graph(optim->exec, &g, (yk__prog_ends){.n_result = optim->n_stat, .result = result}, &optim->stat_prog, err))
         optim->stat_prog->is_update = true;
     if (!err->status && make_stats_memory(optim, err)) {
-        yk__prog_free(optim->exec, optim->stat_prog);
+        yk__prog_free(optim->exec->queue->dev, optim->stat_prog);
         optim->stat_prog = NULL;
     }
     yk__free(result);
@@ -277,7 +277,7 @@ yk_status yk__optim_make_stats(yk__optim_programs *optim, yk_error *err)
 static void drop_parts(yk__optim_programs *optim)
 {
     for (size_t i = 0; i < optim->n_part; i++)
-        yk__prog_free(optim->exec, optim->part[i].prog);
+        yk__prog_free(optim->exec->queue->dev, optim->part[i].prog);
     yk__free(optim->part);
     optim->part = NULL;
     optim->n_part = optim->cap_part = 0;
@@ -312,7 +312,7 @@ yk_status yk__optim_make_step(yk__optim_programs *optim, yk_error *err)
 void yk__optim_drop(yk__optim_programs *optim)
 {
     drop_parts(optim);
-    yk__prog_free(optim->exec, optim->stat_prog);
+    yk__prog_free(optim->exec->queue->dev, optim->stat_prog);
     yk__free(optim->hyper);
     if (optim->stats_pin)
         yk__queue_unpin(optim->exec->queue, &optim->stats_pin);

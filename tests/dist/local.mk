@@ -18,7 +18,7 @@ tests_dist_repeat_LDADD = libyoke.la
 RANKS_SH = tests/dist/activations.sh tests/dist/cuda.sh tests/dist/islands.sh \
 	tests/dist/faults.sh tests/dist/fp8.sh tests/dist/launch.sh tests/dist/launchers.sh \
 	tests/dist/machines.sh tests/dist/mixed.sh tests/dist/network.sh tests/dist/offload.sh tests/dist/ofi.sh tests/dist/params.sh \
-	tests/dist/memory_parts.sh tests/dist/parts.sh tests/dist/row_padding.sh tests/dist/repeat.sh \
+	tests/dist/memory_parts.sh tests/dist/parts.sh tests/dist/row_padding.sh tests/dist/rows_ahead.sh tests/dist/repeat.sh \
 	tests/dist/disk.sh tests/dist/several_hosts.sh tests/dist/started.sh tests/dist/trace.sh tests/dist/vulkan.sh
 dist_check_SCRIPTS += $(RANKS_SH)
 TESTS += $(RANKS_SH)

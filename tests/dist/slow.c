@@ -13,12 +13,16 @@
  *   YOKE_SLOW_OWN=1       no sharing of host memory: what goes in and out is copied
  *   YOKE_SLOW_QUANTUM     yk_device_caps.row_quantum
  *   YOKE_SLOW_COMPILE_MS  what making a program takes
+ *   YOKE_SLOW_TRAINER_MS  the same of a training program, beside that
+ *   YOKE_SLOW_ESTIMATE_MS yk_device_caps.compile_ms
+ *   YOKE_SLOW_BROKEN      "2" or "2,3": training programs from the 2nd on, or the 2nd and 3rd, that the compiler refuses
  *   YOKE_SLOW_PLUGIN      another plugin in the CPU's place: "opencl"
  * The CPU plugin is yoke_cpu.so in YOKE_PLUGIN_DIR. A training run is that of a program with products and gradients.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,13 +49,19 @@ static yk_host host;
 static yk_plugin table;
 static slow_factor factors[MOST_DEVICES];
 static uint32_t n_device, opened;
-static struct {
-    yk_program *program;
+typedef struct timing {
     bool trains;
     double seconds; /* that a run takes at least */
+} timing;
+static struct {
+    yk_program *program;
+    timing timing;
 } timed[MOST_PROGRAMS]; /* those with products; a freed one's place is used again */
+static pthread_mutex_t timed_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint32_t trainers; /* training programs so far */
 static uint64_t own_runs, *train_runs = &own_runs;
-static double compile_seconds, row_seconds, run_seconds, product_seconds; /* the last three of the opened device */
+static double compile_seconds, trainer_seconds, row_seconds, run_seconds, product_seconds; /* the last three of the opened
+                                                                                                 device */
 
 static double seconds_now(void)
 {
@@ -137,6 +147,7 @@ static yk_status slow_init(const yk_host *h)
     host = *h;
     host.option = slow_option;
     compile_seconds = 1e-3 * number_of("YOKE_SLOW_COMPILE_MS", 0);
+    trainer_seconds = 1e-3 * number_of("YOKE_SLOW_TRAINER_MS", 0);
     count_open(getenv("YOKE_SLOW_COUNT"));
     if (!factors_read(text ? text : "1")) {
         h->fail("slow", "YOKE_SLOW_FACTORS=%s: expected numbers of 1 or more, as in \"1;50;1,300,600,2\"", text);
@@ -161,6 +172,8 @@ static yk_status slow_caps(uint32_t i, yk_device_caps *caps)
     caps->flags &= ~(uint32_t)YK_CAP_CORES;
     if (getenv("YOKE_SLOW_QUANTUM"))
         caps->row_quantum = strtoull(getenv("YOKE_SLOW_QUANTUM"), NULL, 10);
+    if (getenv("YOKE_SLOW_ESTIMATE_MS"))
+        caps->compile_ms = strtoull(getenv("YOKE_SLOW_ESTIMATE_MS"), NULL, 10);
     if (getenv("YOKE_SLOW_OWN"))
         caps->flags &= ~(uint32_t)(YK_CAP_WRAP | YK_CAP_HOST_VISIBLE);
     return YK_OK;
@@ -202,7 +215,7 @@ static uint64_t graph_rows(const yk_graph *g)
     return 0;
 }
 
-/* The program's, or with NULL one that is free; MOST_PROGRAMS: there is none. */
+/* The program's, or with NULL one that is free; MOST_PROGRAMS: there is none. The lock is held. */
 static uint32_t timed_place(const yk_program *p)
 {
     uint32_t i = 0;
@@ -211,26 +224,54 @@ static uint32_t timed_place(const yk_program *p)
     return i;
 }
 
+/* The program's timing; one of zeros if it has none. */
+static timing timing_of(const yk_program *p)
+{
+    pthread_mutex_lock(&timed_lock);
+    const uint32_t place = timed_place(p);
+    const timing t = place < MOST_PROGRAMS ? timed[place].timing : (timing){0};
+    pthread_mutex_unlock(&timed_lock);
+    return t;
+}
+
+static void timing_set(const yk_program *was, yk_program *p, timing t)
+{
+    pthread_mutex_lock(&timed_lock);
+    const uint32_t place = timed_place(was);
+    if (place < MOST_PROGRAMS) {
+        timed[place].program = p;
+        timed[place].timing = t;
+    }
+    pthread_mutex_unlock(&timed_lock);
+}
+
+static bool trainer_broken(void)
+{
+    const char *text = getenv("YOKE_SLOW_BROKEN");
+    const uint32_t number = __atomic_add_fetch(&trainers, 1, __ATOMIC_RELAXED);
+    unsigned from, to;
+    const int n = text ? sscanf(text, "%u,%u", &from, &to) : 0;
+    return n > 0 && number >= from && (n == 1 || number <= to);
+}
+
 static yk_status slow_program(yk_device *dev, const yk_graph *g, yk_program **p)
 {
-    const uint32_t place = graph_multiplies(g) ? timed_place(NULL) : MOST_PROGRAMS;
-    const yk_status s = cpu->program_new(dev, g, p);
-    if (s)
-        return s;
-    pass_seconds(compile_seconds);
-    if (place < MOST_PROGRAMS) {
-        timed[place].program = *p;
-        timed[place].trains = graph_trains(g);
-        timed[place].seconds = timed[place].trains ? run_seconds + row_seconds * (double)graph_rows(g) : product_seconds;
+    const bool trains = graph_trains(g);
+    pass_seconds(compile_seconds + (trains ? trainer_seconds : 0));
+    if (trains && trainer_broken()) {
+        lent->fail("slow", "training program %u is broken by YOKE_SLOW_BROKEN", __atomic_load_n(&trainers, __ATOMIC_RELAXED));
+        return YK_E_INTERNAL;
     }
-    return YK_OK;
+    const yk_status s = cpu->program_new(dev, g, p);
+    if (!s && graph_multiplies(g))
+        timing_set(NULL, *p, (timing){trains, trains ? run_seconds + row_seconds * (double)graph_rows(g) : product_seconds});
+    return s;
 }
 
 static void slow_program_free(yk_program *p)
 {
-    const uint32_t place = p ? timed_place(p) : MOST_PROGRAMS;
-    if (place < MOST_PROGRAMS)
-        timed[place].program = NULL;
+    if (p)
+        timing_set(p, NULL, (timing){0});
     cpu->program_free(p);
 }
 
@@ -244,18 +285,18 @@ static double factor_now(void)
 
 static yk_status slow_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 {
-    const uint32_t place = timed_place(s->program);
-    const double begin = seconds_now(), known = place < MOST_PROGRAMS ? timed[place].seconds : 0;
+    const timing t = timing_of(s->program);
+    const double begin = seconds_now();
     double factor, took;
     yk_status st = cpu->queue_run(q, s, point);
-    if (place < MOST_PROGRAMS && timed[place].trains && (train_runs == &own_runs || !opened))
+    if (t.trains && (train_runs == &own_runs || !opened))
         __atomic_add_fetch(train_runs, 1, __ATOMIC_RELAXED);
     factor = factor_now();
-    if (st || (factor <= 1 && known <= 0))
+    if (st || (factor <= 1 && t.seconds <= 0))
         return st;
     st = cpu->queue_wait(q, *point, UINT64_MAX);
     took = seconds_now() - begin;
-    pass_seconds(factor * fmax(known, took) - took);
+    pass_seconds(factor * fmax(t.seconds, took) - took);
     return st;
 }
 

@@ -109,7 +109,7 @@ static uint32_t ref_device_claims(yk_device *dev, const yk_graph *g, uint32_t no
 /* Who looks at this process takes it for one in its program's own code. */
 static void note_act(void)
 {
-    ref.own += yk__act_now() == YK__ACT_OWN;
+    __atomic_add_fetch(&ref.own, yk__act_now() == YK__ACT_OWN, __ATOMIC_RELAXED); /* program_new may run in another thread */
 }
 
 static yk_status buffer_new(yk_device *dev, const yk_buffer_desc *desc, yk_buffer **b)
@@ -160,14 +160,14 @@ static yk_status program_new(yk_device *dev, const yk_graph *g, yk_program **p)
         }
     *p = malloc(sizeof **p);
     (*p)->g = g;
-    ref.programs++;
+    __atomic_add_fetch(&ref.programs, 1, __ATOMIC_RELAXED);
     return YK_OK;
 }
 
 static void program_free(yk_program *p)
 {
     note_act();
-    ref.programs--;
+    __atomic_sub_fetch(&ref.programs, 1, __ATOMIC_RELAXED);
     free(p);
 }
 

@@ -20,7 +20,8 @@ UNIT_TESTS += tests/unit/balance/balance.test tests/unit/balance/machines.test t
 	tests/unit/job/callsite.test tests/unit/job/deep.test tests/unit/job/forks.test tests/unit/job/guest.test \
 	tests/unit/job/guest_watch.test tests/unit/job/handle.test tests/unit/job/host.test \
 	tests/unit/job/inference.test tests/unit/job/kill.test tests/unit/job/locale.test tests/unit/job/memory.test \
-	tests/unit/job/models.test tests/unit/job/pack.test tests/unit/job/precision.test tests/unit/job/refused.test \
+	tests/unit/job/models.test tests/unit/job/other_rows.test \
+	tests/unit/job/pack.test tests/unit/job/precision.test tests/unit/job/refused.test \
 	tests/unit/job/reopened.test tests/unit/job/reported.test tests/unit/job/resume.test tests/unit/job/sampler.test \
 	tests/unit/job/states.test tests/unit/kit/cache.test \
 	tests/unit/kit/coop.test \
@@ -42,13 +43,13 @@ endif
 CLANG_TESTS += tests/unit/net/frame.test tests/unit/net/hello.test
 endif
 UNIT_TESTS += tests/unit/nn/tables.test tests/unit/plan/arena.test tests/unit/plan/away.test tests/unit/plan/passes.test \
-	tests/unit/plan/squares.test tests/unit/plan/work.test tests/unit/run/list.test \
+	tests/unit/plan/squares.test tests/unit/plan/work.test tests/unit/run/ahead.test tests/unit/run/list.test \
 	tests/unit/run/power.test tests/unit/run/queue.test tests/unit/run/remedies.test \
 	tests/unit/run/train.test tests/unit/vulkan/spirv.test
 # in builds of their own by ./check: under TSan, and by clang
 TSAN_TESTS += tests/unit/cpu/gemm.test tests/unit/cpu/queue.test tests/unit/cuda/faults.test tests/unit/data/loader.test \
 	tests/unit/cuda/coll.test tests/unit/cuda/eight.test tests/unit/job/api.test tests/unit/control/garbage.test \
-	tests/unit/local/garbage.test tests/unit/run/train.test
+	tests/unit/local/garbage.test tests/unit/run/ahead.test tests/unit/run/train.test
 CLANG_TESTS += tests/unit/base/base.test tests/unit/cpu/chain.test tests/unit/cpu/gemm.test tests/unit/cpu/nets.test \
 	tests/unit/cpu/ops.test tests/unit/cpu/queue.test tests/unit/cpu/rows.test tests/unit/grad/rules.test tests/unit/graph/eval.test \
 	tests/unit/job/api.test tests/unit/kit/cpu_shape.test tests/unit/kit/gpu_shape.test tests/unit/plan/passes.test \

@@ -41,9 +41,11 @@ static double number_share(yk_job *job, double v)
 static double steps_settle(sample *s, uint32_t micros, double seconds)
 {
     double last = 0, spent = 0;
-    for (int i = 0; i < WARM_MOST && yk_ok(s->job) && (i < WARM_LEAST || (spent < seconds && !yk__share_settled(s->job))); i++) {
+    for (int i = 0; i < WARM_MOST && yk_ok(s->job) && (i < WARM_LEAST || (spent < seconds && !yk__share_settled(s->job)));) {
         last = number_share(s->job, step_seconds(s, micros));
-        spent += i ? last : 0; /* the first one compiles */
+        if (yk__share_is_waiting(s->job))
+            continue;
+        spent += i++ ? last : 0; /* the first one compiles */
     }
     return last;
 }

@@ -149,7 +149,8 @@ static void whole_step(bench *b)
 static void warm_up(bench *b)
 {
     const double began = train_seconds();
-    for (b->settled = 0; b->settled < 400 && yk_ok(b->sample.job) && (b->settled < 2 || !yk__share_settled(b->sample.job)); b->settled++) {
+    for (b->settled = 0; b->settled < 400 && yk_ok(b->sample.job) && (b->settled < 2 || !yk__share_settled(b->sample.job));
+         b->settled += !yk__share_is_waiting(b->sample.job)) {
         const double at = train_seconds();
         whole_step(b);
         if (b->settled == 0)

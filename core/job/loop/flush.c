@@ -6,6 +6,7 @@
 #include "core/job/loop/flush.h"
 
 #include "core/base/log.h"
+#include "core/job/loop/rows_ahead.h"
 #include "core/job/opt.h"
 #include "core/job/param.h"
 #include "core/job/team/share.h"
@@ -113,8 +114,10 @@ static bool trace_run(yk_job *job, uint32_t n_wanted, bool train, bool assigns)
         yk__job_fail(job, &err);
         return false;
     }
-    if (train)
+    if (train) {
+        yk__rows_prepare(job, &m);
         compile_noted(job);
+    }
     yk__share_run_noted(job, train);
     mark_sent(job, ticket, assigns);
     return true;

@@ -217,6 +217,7 @@ typedef struct rank_info {
     } fixed[2]; /* by fixed_name[] */
     uint64_t memory, limit, free; /* bytes; limit: the user's, or 0; free: of the device, 0 if unknown */
     uint64_t quantum;             /* of rows; 0 for any number */
+    uint64_t compile_ms;          /* its device's estimate; 0: not known */
     uint32_t units, precision, forced, cpu;
     uint32_t product_bits; /* yk__product_bits */
     uint32_t on_host; /* its memory is the host's */
@@ -255,6 +256,7 @@ static yk_status make_shares(yk_job *job, const rank_info *c, yk__fixed *fixed, 
                                       .forced = c[r].forced || job->config.local_sgd_steps || yk__engine_is_pulled(job->engine),
                                       .stays = yk__engine_is_pulled(job->engine),
                                       .quantum = c[r].quantum,
+                                      .costly = yk__share_costly(c[r].compile_ms),
                                       .cores = c[r].cpu ? c[r].cores : NULL};
     for (uint32_t r = 0; r < job->team.world; r++)
         most = budget[r].bytes > most ? budget[r].bytes : most;
@@ -398,6 +400,7 @@ static yk_status exchange_infos(yk_job *job, bool capped, yk_error *err)
     own.limit = job->config.memory_limit;
     own.free = caps->mem_free;
     own.quantum = caps->row_quantum;
+    own.compile_ms = caps->compile_ms;
     own.product_bits = yk__product_bits(caps);
     own.cpu = caps->flags & YK_CAP_CPU;
     own.on_host = own.cpu && caps->flags & YK_CAP_HOST_VISIBLE;

@@ -20,9 +20,10 @@
 /* Makes the arrays by rank, in one block. */
 static bool arrays_new(yk__share *s, size_t ranks)
 {
-    s->seat = yk__calloc(ranks, sizeof *s->seat + sizeof *s->share + sizeof *s->total);
+    s->seat = yk__calloc(ranks, sizeof *s->seat + sizeof *s->share + sizeof *s->total + sizeof *s->costly);
     s->share = s->seat ? (uint64_t *)(s->seat + ranks) : NULL;
     s->total = s->seat ? s->share + ranks : NULL;
+    s->costly = s->seat ? (bool *)(s->total + ranks) : NULL;
     return s->seat != NULL;
 }
 
@@ -39,6 +40,7 @@ yk_status yk__share_new(yk_job *job, const yk__rank_budget *budget, yk__fixed *f
         s->seat[r] = (yk__seat){
             .forced = budget[r].forced, .stays = budget[r].stays, .limited = budget[r].limited, .quantum = budget[r].quantum,
             .part = job->team.parts.is_fixed ? job->team.parts.part[r] : 0};
+        s->costly[r] = budget[r].costly;
         if (budget[r].cores)
             yk__seat_cores(&s->seat[r], budget[r].cores);
     }
@@ -254,7 +256,20 @@ static void rows_advise(const yk_job *job, yk_error *err)
     yk__engine_advise(job->engine, rows, capacity ? times : 0, err);
 }
 
-/* *changed: the shares have changed. */
+/* Brings the policy's decision into force. *changed: the shares have changed. */
+static yk_status decision_adopt(yk_job *job, bool *changed, yk_error *err)
+{
+    yk__share *s = job->team.share;
+    *changed = yk__share_follow(job);
+    roles_take(job, err);
+    if (*changed)
+        shares_log(job);
+    yk__share_known(job);
+    events_log(job);
+    s->report = (yk__report){.whose = s->report.whose};
+    return err->status;
+}
+
 static yk_status window_decide(yk_job *job, bool *changed, yk_error *err)
 {
     yk__share *s = job->team.share;
@@ -268,22 +283,37 @@ static yk_status window_decide(yk_job *job, bool *changed, yk_error *err)
         if (yk__policy_look(s->policy, all, err) == YK_E_MEM)
             rows_advise(job, err);
     }
-    if (!err->status) {
-        *changed = yk__share_follow(job);
-        roles_take(job, err);
-        if (*changed)
-            shares_log(job);
-        events_log(job);
-    }
     yk__free(all);
-    s->report = (yk__report){.whose = s->report.whose};
-    return err->status;
+    s->waiting = (yk__waiting){.on = !err->status && yk__share_waits(job), .missing = true};
+    return err->status || s->waiting.on ? err->status : decision_adopt(job, changed, err);
+}
+
+/* The end of a window under shares that wait for others. The policy does not see it: its decision was not in force. */
+static yk_status window_wait(yk_job *job, bool *changed, yk_error *err)
+{
+    bool over;
+    const yk__waiting *w = &job->team.share->waiting;
+    if (yk__share_wait(job, &over, err) || !over)
+        return err->status;
+    if (job->team.rank == 0)
+        yk__log(YK_LOG_DEBUG, "balance", "%u windows under the old shares, until programs for the new ones were made", w->windows);
+    return decision_adopt(job, changed, err);
+}
+
+static yk_status window_ended(yk_job *job, bool *changed, yk_error *err)
+{
+    yk__share *s = job->team.share;
+    if (!s->undecided || job->config.plan_only)
+        return YK_OK;
+    if (s->waiting.on)
+        return window_wait(job, changed, err);
+    return yk__policy_pass(s->policy) ? window_decide(job, changed, err) : YK_OK;
 }
 
 static void window_begin(yk_job *job)
 {
     yk__share *s = job->team.share;
-    s->timed = yk__policy_timed(s->policy);
+    s->timed = !s->waiting.on && yk__policy_timed(s->policy);
     s->compiled = false;
     yk__engine_measure(job->engine, s->timed);
     s->window_began = yk__clock_seconds();
@@ -297,8 +327,10 @@ static bool first_shares(yk_job *job, int64_t n, bool *changed)
         return false;
     }
     job->team.share->resumed = false;
+    job->team.share->waiting = (yk__waiting){0};
     yk__share_follow(job);
     shares_log(job);
+    yk__share_known(job);
     *changed = true; /* an existing loader split evenly so far */
     window_begin(job);
     return true;
@@ -326,9 +358,9 @@ bool yk__share_update(yk_job *job, int64_t n, bool *changed)
         yk__job_fail(job, &err);
         return false;
     }
-    if (!job->config.plan_only)
+    if (!job->config.plan_only && !s->waiting.on)
         yk__recovery_watch(job);
-    if (s->undecided && !job->config.plan_only && yk__policy_pass(s->policy) && window_decide(job, changed, &err)) {
+    if (window_ended(job, changed, &err)) {
         yk__job_fail(job, &err);
         return false;
     }

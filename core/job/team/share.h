@@ -2,8 +2,8 @@
 /*
  * The split of a global micro batch's rows over the ranks, by measured times (core/balance/policy.c). At first ranks that the start-up
  * probe found much slower get few rows; later each rank's own time decides. All ranks decide alike from exchanged numbers. Fixed parts
- * replace this (core/balance/fixed.h). share.c times and decides, share_fixed.c reads fixed shares, share_rows.c gives a batch's parts,
- * share_state.c serves checkpoints.
+ * replace this (core/balance/fixed.h). share.c times and decides, share_wait.c keeps a decision until its programs are made. share_fixed.c
+ * reads fixed shares, share_rows.c gives a batch's parts, share_state.c serves checkpoints.
  */
 #ifndef YOKE_CORE_JOB_TEAM_SHARE_H
 #define YOKE_CORE_JOB_TEAM_SHARE_H
@@ -21,6 +21,7 @@ typedef struct yk__rank_budget {
     bool limited, forced; /* limited by the user, or by little memory; never excluded */
     bool stays;           /* no trial leaves it out, either */
     uint64_t quantum;     /* yk_device_caps.row_quantum */
+    bool costly;          /* yk__share_costly of its compiler */
     const char *cores;    /* host cores that it computes on, "" for all; NULL for none */
 } yk__rank_budget;
 
@@ -29,6 +30,20 @@ typedef struct yk__watch {
     yk__recovery seen;
     double began, next, shortest; /* seconds: time of the first look; earliest time of the next; length of the shortest */
 } yk__watch;
+
+/* A decision that is not in force yet (share_wait.c). */
+typedef struct yk__waiting {
+    bool on;
+    bool missing;     /* a run of the current window had no program for the next rows */
+    uint32_t windows; /* under the old shares since the decision */
+} yk__waiting;
+
+/* Rows that a rank with a costly compiler had. */
+typedef struct yk__rows_known {
+    uint32_t rank;
+    uint64_t rows;
+} yk__rows_known;
+#define YK__SHARES_KNOWN 64u
 
 typedef struct yk__share {
     pthread_mutex_t lock;          /* guards share[], which the loader's thread reads */
@@ -49,6 +64,10 @@ typedef struct yk__share {
     double window_began;           /* start of the current window, seconds */
     uint32_t generation;           /* generation of the roles in force */
     yk__watch watch;
+    yk__waiting waiting;
+    bool *costly;                  /* by rank */
+    uint32_t n_known;              /* rows noted so far; the last YK__SHARES_KNOWN of them are known */
+    yk__rows_known known[YK__SHARES_KNOWN];
 } yk__share;
 
 /* Takes over the memory of `fixed`, which is empty then. */
@@ -81,6 +100,16 @@ bool yk__share_settled(const yk_job *job);
 void yk__share_part(const yk_job *job, int64_t usual, int64_t n, int64_t *first, int64_t *count);
 /* Adds such a batch to the counts of yk_share. */
 void yk__share_count(yk_job *job, int64_t usual, int64_t n);
+
+/* share_wait.c. is_waiting: windows run under the old shares. */
+bool yk__share_is_waiting(const yk_job *job);
+bool yk__share_costly(uint64_t compile_ms); /* yk_device_caps.compile_ms; 0: not known */
+bool yk__share_waits(const yk_job *job);    /* the policy's decision needs programs to be made first; equal on all ranks */
+void yk__share_known(yk_job *job);          /* notes the rows in force */
+/* Collective, after a window under the old shares. *over: all ranks adopt the decision now. */
+yk_status yk__share_wait(yk_job *job, bool *over, yk_error *err);
+uint64_t yk__share_next_rows(const yk_job *job); /* rows for which this rank is to make its program; 0: none */
+uint32_t yk__share_next_members(const yk_job *job);
 
 /* Only for share_state.c. */
 yk_status yk__share_policy(yk_job *job, uint64_t n, yk_error *err); /* makes one for batches of n rows */

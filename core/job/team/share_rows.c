@@ -63,7 +63,7 @@ void yk__share_count(yk_job *job, int64_t usual, int64_t n)
 bool yk__share_settled(const yk_job *job)
 {
     const yk__share *s = job->team.share;
-    return job->team.world == 1 || s->fixed.is_fixed || (s->policy && yk__policy_decision(s->policy)->settled);
+    return job->team.world == 1 || s->fixed.is_fixed || (s->policy && !s->waiting.on && yk__policy_decision(s->policy)->settled);
 }
 
 void yk_split(yk_job *job, uint64_t n, uint64_t *first, uint64_t *count)

@@ -91,7 +91,10 @@ yk_t yk_input(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t *dim, co
 
 yk_t yk__input_padded(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t *dim, const void *data, const int32_t *fill)
 {
-    return input_trace(job, dtype, dims, dim, data, (uint64_t)job->step.padding, fill);
+    const yk_t x = input_trace(job, dtype, dims, dim, data, (uint64_t)job->step.padding, fill);
+    if (yk_ok(job))
+        job->step.input[job->step.n_input - 1].of_data = true;
+    return x;
 }
 
 yk_t yk_constant(yk_job *job, float value)

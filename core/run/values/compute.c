@@ -16,11 +16,11 @@
 void yk__compute_drop(yk__exec *exec)
 {
     for (uint32_t i = 0; i < exec->params->n_bucket && exec->bucket_cast; i++)
-        yk__prog_free(exec, exec->bucket_cast[i]);
+        yk__prog_free(exec->queue->dev, exec->bucket_cast[i]);
     yk__free(exec->bucket_cast);
     exec->bucket_cast = NULL;
-    yk__prog_free(exec, exec->cast_prog[0]);
-    yk__prog_free(exec, exec->cast_prog[1]);
+    yk__prog_free(exec->queue->dev, exec->cast_prog[0]);
+    yk__prog_free(exec->queue->dev, exec->cast_prog[1]);
     exec->cast_prog[0] = exec->cast_prog[1] = NULL;
 }
 

@@ -37,6 +37,6 @@ yk_status yk__fill_zero(yk__exec *exec, bool moments, yk_error *err)
         fill_bucket(exec->params, exec->queue, &g, i, moments);
     if (!yk__prog_of_graph(exec, &g, (yk__prog_ends){0}, &prog, err) && !yk__prog_run(exec, prog, (yk__inputs){0}, err))
         yk__queue_finish(exec->queue, err);
-    yk__prog_free(exec, prog);
+    yk__prog_free(exec->queue->dev, prog);
     return err->status;
 }

@@ -4,6 +4,7 @@
 
 #include <check.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <yoke/extension.h>
@@ -648,6 +649,93 @@ START_TEST(an_open_island_is_not_opened_again)
 }
 END_TEST
 
+/* ---- A program made in two halves ---- */
+
+typedef struct made {
+    yk__prog_maker maker;
+    const yk__plan_request *request;
+    yk__prog *prog;
+    yk_error err;
+} made;
+
+static void *made_main(void *arg)
+{
+    made *m = arg;
+    yk__prog_make(&m->maker, m->request, &m->prog, &m->err);
+    return NULL;
+}
+
+/* The request of a forward run of the net. */
+static void net_request(const rig *r, net *n, yk__plan_param *param, uint64_t *bucket_size, yk__plan_request *request)
+{
+    const yk__params *all = &r->e->params;
+    yk__prog_request(&r->e->exec, &n->g, request);
+    for (uint32_t i = 0; i < N_PARAM; i++)
+        param[i] = (yk__plan_param){i, (int64_t)size[i], all->param[i].bucket, all->param[i].at * sizeof(float), all->param[i].bucket};
+    for (uint32_t i = 0; i < all->n_all_bucket; i++)
+        bucket_size[i] = all->bucket[i].layout.n * sizeof(float);
+    request->n_param = N_PARAM, request->param = param;
+    request->n_bucket = all->n_bucket, request->n_pulled = all->n_all_bucket, request->bucket_bytes = bucket_size;
+    request->n_result = 1, request->result = &n->loss;
+}
+
+static float loss_of(rig *r, yk__prog *p, const float *x, const int32_t *y)
+{
+    const float one = 1.0f;
+    float loss = NAN;
+    expect_ok(r, yk__prog_run(&r->e->exec, p, (yk__inputs){3, (const void *[]){x, y, &one}, (uint64_t[]){ROWS * IN * 4, ROWS * 4, 4}},
+                              &r->err));
+    expect_ok(r, yk__fetches_add(&r->e->fetches, &r->e->queue, r->e->exec.instance.result, p->plan->result_offset[0], &loss, 4, &r->err));
+    expect_ok(r, yk__engine_wait(r->e, 0, &r->err));
+    return loss;
+}
+
+/* The step thread runs a program while another thread makes a second one, which then computes the same bits and counts the same. */
+START_TEST(another_thread_makes_a_program)
+{
+    yk__plan_param param[N_PARAM];
+    uint64_t bucket_size[N_PARAM + 1], held, accounts;
+    yk__plan_request request;
+    yk__prog *own = NULL;
+    float x[ROWS * IN];
+    int32_t y[ROWS];
+    uint32_t s = 11;
+    pthread_t other;
+    truth t;
+    rig r;
+    net n;
+    truth_start(&t, &s);
+    draw_data(&s, x, y);
+    rig_open(&r, &t, YK_F32);
+    expect_ok(&r, yk__engine_lay_out(r.e, &r.err));
+    net_build(&n, &r);
+    net_request(&r, &n, param, bucket_size, &request);
+    expect_ok(&r, yk__prog_new(&r.e->exec, &request, &own, &r.err));
+    const float loss = loss_of(&r, own, x, y);
+    ck_assert_double_eq_tol(loss, truth_run(&t, x, y, 1.0 / ROWS), 1e-5);
+    held = r.e->queue.held, accounts = r.e->exec.accounts;
+    made m = {.maker = yk__prog_maker_of(&r.e->exec), .request = &request, .err = YK_ERROR_INIT};
+    ck_assert_int_eq(pthread_create(&other, NULL, made_main, &m), 0);
+    for (int i = 0; i < 20; i++)
+        ck_assert(loss_of(&r, own, x, y) == loss);
+    ck_assert_int_eq(pthread_join(other, NULL), 0);
+    ck_assert_msg(!m.err.status, "%s", m.err.text);
+    ck_assert_uint_eq(m.prog->plan->n_segment, own->plan->n_segment);
+    for (uint32_t i = 0; i < own->plan->n_segment; i++)
+        ck_assert_uint_eq(m.prog->plan->segment[i].graph.hash, own->plan->segment[i].graph.hash);
+    expect_ok(&r, yk__prog_adopt(&r.e->exec, m.prog, &r.err));
+    ck_assert_uint_eq(r.e->queue.held, held);
+    ck_assert_uint_eq(r.e->exec.accounts, accounts + own->accounts);
+    ck_assert_double_ge(r.e->exec.compile_seconds, own->compile_seconds + m.prog->compile_seconds);
+    ck_assert(loss_of(&r, m.prog, x, y) == loss);
+    yk__prog_free(r.dev, own);
+    yk__prog_free(r.dev, m.prog);
+    yk__graph_free(&n.g);
+    rig_close(&r);
+    ck_assert_uint_eq(ref.programs, 0);
+}
+END_TEST
+
 int main(void)
 {
     TCase *c = tcase_create("engine");
@@ -660,6 +748,7 @@ int main(void)
     tcase_add_test(c, memory_limit);
     tcase_add_test(c, cache_keeps_to_its_memory);
     tcase_add_test(c, a_planning_device_counts_the_same);
+    tcase_add_test(c, another_thread_makes_a_program);
     tcase_add_test(c, closing_an_aborted_job_waits_for_the_device);
     tcase_add_loop_test(c, values_stay_until_their_copy_has_ended, 0, 2);
     tcase_add_loop_test(c, a_collective_of_a_dead_rank_is_aborted_before_waits, 0, 3);
