@@ -17,7 +17,7 @@
 
 typedef struct yk__ahead {
     yk__prog_maker maker;
-    yk__micro_request request; /* of the copies below */
+    yk__micro_request request; /* points to the copies below */
     yk__graph trace;
     void *result, *assign, *recompute, *full;
     yk__cache_entry entry;

@@ -122,7 +122,7 @@ typedef struct yk__cache_entry {
     yk__prog *prog; /* the cache takes it, but not after a failure */
     uint64_t key;
     bool trains;
-    double seconds; /* of making it */
+    double seconds; /* that it took to make */
 } yk__cache_entry;
 uint64_t yk__cache_key(const yk__exec *exec, const yk__micro *m, uint32_t members);
 bool yk__cache_has(yk__exec *exec, uint64_t key);

@@ -55,8 +55,8 @@ typedef struct yk__lane_set {
 
 typedef struct yk__instance {
     yk__lane_set arena; /* each part is as large as the greediest program needs */
-    yk__lane_set grads; /* of a run that sums them */
-    yk__lane_set pulls; /* of parameters that lie in slices */
+    yk__lane_set grads; /* a run that sums them uses these */
+    yk__lane_set pulls; /* for parameters that lie in slices */
     yk__stored stored;  /* values of the arena on the host */
     yk_buffer *input, *result;
     uint64_t input_bytes, result_bytes;

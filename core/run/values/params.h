@@ -34,7 +34,7 @@ typedef struct yk__param {
     uint32_t bucket;
     bool trained;
     yk_dtype dtype;     /* dtype of its values and gradients; copies in the compute format come in addition */
-    yk__source pending; /* of its values, until there is a layout */
+    yk__source pending; /* gives its values until there is a layout */
     yk_buffer *compute; /* the copy in the compute format, when a program reads one */
     bool is_once;       /* compute is the host's one copy, which owners write in the optimizer's pass; else this rank's own */
 } yk__param;
@@ -50,7 +50,7 @@ typedef struct yk__bucket {
     bool trained;
     yk__layout layout;
     const yk__home *home;
-    yk__queue *updates;  /* of the device that updates this rank's slice, and has its moments: the rank's own, or the host's */
+    yk__queue *updates;  /* the queue of the device that updates this rank's slice, and has its moments: the rank's own, or the host's */
     yk_buffer *values;   /* the home's; other code calls yk__params_bind */
     float *own;          /* far slices: this rank's slice, which other ranks pull; or all of a frozen bucket on the host; else NULL */
     yk_pin *own_pin;     /* for that memory, on a device that copies it */
