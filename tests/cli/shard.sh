@@ -10,8 +10,8 @@ page() { # the blocks of commands, in order, with `yoke` the one of this build
     IMAGES=$out/images OUT=$out
     export IMAGES OUT
     sed -n '/^```sh$/,/^```$/p' "$YOKE_SOURCE/docs/sharding.md" |
-        sed -e '/^```/d' -e "s/^\(YOKE_[A-Z]*=[a-z]* \)\{0,1\}yoke /\1\"\$YOKE\" /" >"$out/page.sh"
-    [ "$(grep -c '"$YOKE"' "$out/page.sh")" = 18 ] || { cat "$out/page.sh"; return 1; }
+        sed -e '/^```/d' -e "s/^\(YOKE_[A-Z_]*=[a-z0-9]* \)\{0,1\}yoke /\1\"\$YOKE\" /" >"$out/page.sh"
+    [ "$(grep -c '"$YOKE"' "$out/page.sh")" = 19 ] || { cat "$out/page.sh"; return 1; }
     YOKE=$yoke sh -e "$out/page.sh" >"$out/said" 2>"$out/err" || { cat "$out/err"; return 1; }
 }
 ok "the commands of docs/sharding.md" page
