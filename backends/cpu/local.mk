@@ -15,7 +15,8 @@ libyokecpu_la_SOURCES = backends/cpu/conv/cpu_conv.c backends/cpu/conv/cpu_conv.
 	backends/cpu/isa/gemm_kernels.h backends/cpu/isa/isa.h backends/cpu/isa/isa_amx.c backends/cpu/isa/isa_avx2.c \
 	backends/cpu/isa/isa_avx512.c backends/cpu/isa/isa_avx512bf16.c backends/cpu/isa/isa_portable.c backends/cpu/isa/kern_amx.inc \
 	backends/cpu/isa/kern_bf16.inc backends/cpu/isa/kern_bf16_rows.inc backends/cpu/isa/kern_block.inc \
-	backends/cpu/isa/kern_chain.inc backends/cpu/isa/kern_f32.inc backends/cpu/isa/kern_gelu.inc backends/cpu/isa/kern_gemm.inc \
+	backends/cpu/isa/kern_chain.inc backends/cpu/isa/kern_convert.inc backends/cpu/isa/kern_f32.inc \
+	backends/cpu/isa/kern_gelu.inc backends/cpu/isa/kern_gemm.inc \
 	backends/cpu/isa/kern_isa.inc backends/cpu/isa/kern_map.inc backends/cpu/isa/kern_pack.inc backends/cpu/isa/kern_pool.inc \
 	backends/cpu/isa/kern_rows.inc backends/cpu/isa/kern_span.inc backends/cpu/isa/kern_wino.inc backends/cpu/isa/kernels.h \
 	backends/cpu/isa/map_kernels.h backends/cpu/isa/optim_kernels.h backends/cpu/isa/pack_kernels.h backends/cpu/isa/row_kernels.h \

@@ -46,7 +46,7 @@ void cpu_plane_out(const cpu_ctx *ctx, const float *from, int64_t pixels, int64_
         return;
     }
     if (dtype == YK_BF16) {
-        ctx->isa->pack->planes_out((uint16_t *)(void *)to, (size_t)size, from, (size_t)pixels, (size_t)channels);
+        ctx->isa->vec->planes_out((uint16_t *)(void *)to, (size_t)size, from, (size_t)pixels, (size_t)channels);
         return;
     }
     ctx->isa->pack->transpose((uint32_t *)(void *)tmp, (size_t)pixels, from, vw * 4, (size_t)pixels, (size_t)channels);

@@ -11,6 +11,7 @@ CPU_TARGET_BEGIN("avx2,fma,f16c")
 #define CPU_VW 8
 #include "backends/cpu/isa/vec.inc"
 #include "backends/cpu/isa/vmath.inc"
+#include "backends/cpu/isa/kern_convert.inc"
 #include "backends/cpu/isa/kern_pack.inc"
 #include "backends/cpu/isa/kern_map.inc"
 #include "backends/cpu/isa/kern_bf16.inc"

@@ -14,6 +14,7 @@ CPU_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
 #define CPU_TABLE_NAME(x) cpu_avx512_##x
 #include "backends/cpu/isa/vec.inc"
 #include "backends/cpu/isa/vmath.inc"
+#include "backends/cpu/isa/kern_convert.inc"
 #include "backends/cpu/isa/kern_pack.inc"
 #include "backends/cpu/isa/kern_map.inc"
 #include "backends/cpu/isa/kern_bf16.inc"

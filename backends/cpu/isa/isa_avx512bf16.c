@@ -15,7 +15,7 @@ CPU_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")
 #define CPU_CVT_BF16
 #include "backends/cpu/isa/vec.inc"
 #include "backends/cpu/isa/vmath.inc"
-#include "backends/cpu/isa/kern_pack.inc"
+#include "backends/cpu/isa/kern_convert.inc"
 #include "backends/cpu/isa/kern_map.inc"
 #include "backends/cpu/isa/kern_bf16.inc"
 #include "backends/cpu/isa/kern_chain.inc"

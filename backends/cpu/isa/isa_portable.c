@@ -9,6 +9,7 @@
 #define CPU_VW 4
 #include "backends/cpu/isa/vec.inc"
 #include "backends/cpu/isa/vmath.inc"
+#include "backends/cpu/isa/kern_convert.inc"
 #include "backends/cpu/isa/kern_pack.inc"
 #include "backends/cpu/isa/kern_map.inc"
 #include "backends/cpu/isa/kern_bf16.inc"

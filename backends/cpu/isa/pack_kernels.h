@@ -22,9 +22,10 @@ typedef struct cpu_pack_kernels {
     /* pairs of two rows of n 16-bit numbers (r1 NULL: zeros), separated into pairs of even numbers and of odd ones */
     void (*split_pairs)(uint32_t *even, uint32_t *odd, const uint16_t *r0, const uint16_t *r1, size_t n);
     void (*spread)(float *to, size_t stride, const float *from, size_t from_stride, size_t n); /* n vectors, copied */
-    /* planes of bf16, `stride` numbers apart, to pixels of a vector, a plane in each lane; and back */
+    /* planes of bf16, `stride` numbers apart, to pixels of a vector, a plane in each lane; vec_kernels.h has the way back */
     void (*planes_in)(float *to, const uint16_t *from, size_t stride, size_t planes, size_t pixels);
-    void (*planes_out)(uint16_t *to, size_t stride, const float *from, size_t pixels, size_t planes);
 } cpu_pack_kernels;
+
+extern const cpu_pack_kernels cpu_avx512_pack_kernels; /* isa_avx512.c; the larger sets use it too */
 
 #endif

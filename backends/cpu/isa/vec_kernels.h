@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels on n contiguous numbers: conversions (kern_pack.inc), sums, exponentials, dropout (kern_rows.inc). */
+/* Kernels on n contiguous numbers: conversions (kern_convert.inc), sums, exponentials, dropout (kern_rows.inc). */
 #ifndef YOKE_BACKENDS_CPU_ISA_VEC_KERNELS_H
 #define YOKE_BACKENDS_CPU_ISA_VEC_KERNELS_H
 
@@ -15,6 +15,8 @@ typedef struct cpu_vec_kernels {
     float (*exp_scaled)(float *y, const float *x, float a, float m, size_t n);             /* y = exp(a x - m), and their sum; y may be x */
     void (*softmax_grad)(float *gx, const float *gy, const float *y, float s, size_t n);   /* y (gy - s) */
     void (*dropout)(float *y, const float *x, const float *u, float p, float q, size_t n); /* u >= p ? x / q : 0 */
+    /* pixels of a vector, a plane in each lane, rounded to planes of bf16, `stride` numbers apart */
+    void (*planes_out)(uint16_t *to, size_t stride, const float *from, size_t pixels, size_t planes);
 } cpu_vec_kernels;
 
 /* Random numbers of Philox, by row of the stream; first: the number in the row. */

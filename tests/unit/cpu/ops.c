@@ -588,7 +588,7 @@ START_TEST(every_nan)
             x[i] = (float)i;
         memcpy(&x[at], &nans[t / N % 5], 4);
         isa->vec->from_f32(row, x, YK_BF16, N);
-        isa->pack->planes_out(plane, N / vw, x, N / vw, vw);
+        isa->vec->planes_out(plane, N / vw, x, N / vw, vw);
         for (size_t i = 0; i < N; i++) {
             const uint16_t transposed = plane[i % vw * (N / vw) + i / vw];
             ck_assert_msg(row[i] == transposed || i == at, "%s: %zu: %04x in a row, %04x in a plane", isa->name, i, row[i], transposed);
