@@ -16,7 +16,7 @@
 #include "transport/sock/sock_internal.h"
 
 enum { STREAMS = 2, RECEIVES = 3, SENDS = 2, LENGTH = 100000, HEAD = YK__MATCH_HEAD };
-enum { MOST = YK__SOCK_SEGMENT + HEAD + 2 * YK__MAC_BYTES };
+enum { MOST = YK__SOCK_SEGMENT + YK__SOCK_HEAD + YK__SOCK_TAIL };
 enum { MACS = 1, PROVEN = 2 };                                     /* flags of the first byte */
 enum { STREAM = 1, BYTES = 2, FILL = 4, CALL = 8, CUT_SHIFT = 4 }; /* flags of a part's byte */
 
@@ -167,14 +167,16 @@ static size_t frame_come(lab *l, int how, const uint8_t *data, size_t size)
     const yk__match_head head = yk__match_head_decode(data);
     const size_t most = how & FILL ? YK__SOCK_SEGMENT : size - HEAD < YK__SOCK_SEGMENT ? size - HEAD : YK__SOCK_SEGMENT;
     const size_t payload = head.bytes < most ? head.bytes : most, taken = how & FILL ? 0 : payload;
+    const size_t tail = head.kind == YK__MATCH_SEGMENT; /* the byte that says that the segment is whole */
     size_t bytes, cut;
     memcpy(frame, data, HEAD);
     memset(frame + HEAD, 0, YK__MAC_BYTES);
     bytes = part_seal(l, stream, frame, HEAD);
     if (payload) {
         memcpy(frame + bytes, data + HEAD, taken);
-        memset(frame + bytes + taken, 0, payload - taken + YK__MAC_BYTES);
-        bytes += part_seal(l, stream, frame + bytes, payload);
+        memset(frame + bytes + taken, 0, payload - taken + YK__SOCK_TAIL);
+        frame[bytes + payload] = (uint8_t)tail;
+        bytes += part_seal(l, stream, frame + bytes, payload + tail);
     }
     cut = bytes * (size_t)(how >> CUT_SHIFT) / 16;
     bytes_come(l, stream, frame, cut);

@@ -213,7 +213,7 @@ START_TEST(refuses_fields_that_do_not_fit)
 {
     close_pair();
     refuse_field(0, 0x20544547, "no hello of Yoke");
-    refuse_field(4, 9u << 16, "version 9, this Yoke's has 3");
+    refuse_field(4, (YK__HELLO_VERSION + 1) << 16, "run the same Yoke on all hosts");
     refuse_field(4, YK__HELLO_VERSION << 16 | 1, "another form");
     refuse_field(8, YK__HELLO_CONTROL, "for another use: role 1, stream 2");
     refuse_field(12, 4, "for another use: role 2, stream 4");
