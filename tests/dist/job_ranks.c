@@ -231,6 +231,23 @@ static yk_job *rank_diverge(bool item)
     return job;
 }
 
+/* Sizes that differ by whole messages of 64 KiB: the messages of the calls alone would fit each other. Rank 0 makes two calls of one
+ * message each, or one less, where the other ranks make a call of several. */
+static yk_job *rank_sizes(bool sum)
+{
+    enum { PART = 65536, MOST = 3 * PART };
+    static double v[MOST / sizeof(double)];
+    static unsigned char in[MOST], all[4 * MOST];
+    yk_job *job = yk_open(&(yk_config){.quiet = true, .seed = 9});
+    const size_t parts = yk_is_main(job) ? 1 : 3;
+    for (size_t i = 0; i < 3 / parts; i++)
+        if (sum)
+            yk_all_reduce_sum(job, v, (uint32_t)(parts * PART / sizeof *v));
+        else
+            yk_gather(job, in, parts * PART, all);
+    return job;
+}
+
 /* A row for each rank; that of rank 1 has no logarithm, or is no number. */
 static yk_job *rank_spoilt(bool input)
 {
@@ -310,6 +327,8 @@ static int rank_main(const char *mode, const char *folder)
         return many_jobs();
     if (!strncmp(mode, "spoilt", 6))
         return yk_close(rank_spoilt(strstr(mode, "input") != NULL));
+    if (!strncmp(mode, "sizes", 5))
+        return yk_close(rank_sizes(strstr(mode, "sum") != NULL));
     if (!strncmp(mode, "diverge", 7))
         return yk_close(rank_diverge(strstr(mode, "item") != NULL));
     const char *at = strpbrk(mode, "012");
@@ -393,6 +412,17 @@ START_TEST(programs_that_differ_end)
 }
 END_TEST
 
+START_TEST(calls_of_unlike_sizes_end)
+{
+    static const char *const mode[2] = {"sizes-gather", "sizes-sum"};
+    char said[4096];
+    ranks_folder_make();
+    ck_assert_int_eq(ranks_run(DEVICES, mode[_i], said, sizeof said), 2);
+    ck_assert_msg(strstr(said, "on each") && strstr(said, "job_ranks.c:"), "%s", said);
+    ranks_folder_remove();
+}
+END_TEST
+
 /* Whichever rank is the first to end the job. */
 START_TEST(what_is_not_finite_on_one_rank_is_reported_by_all)
 {
@@ -461,6 +491,7 @@ int main(int argc, char **argv)
     tcase_add_test(t, three_ranks_are_one_process);
     tcase_add_loop_test(t, an_excluded_rank_changes_nothing, 0, 3);
     tcase_add_loop_test(t, programs_that_differ_end, 0, 2);
+    tcase_add_loop_test(t, calls_of_unlike_sizes_end, 0, 2);
     tcase_add_loop_test(t, what_is_not_finite_on_one_rank_is_reported_by_all, 0, 2);
     tcase_add_loop_test(t, an_excluded_rank_sleeps, -1, (int)(sizeof transports / sizeof transports[0]));
     tcase_add_test(t, jobs_give_back_what_they_share);

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Collectives on the user's own memory (yk_gather, yk_broadcast, yk_all_reduce_sum): sums, gathers, broadcasts and padding of numbers and
- * bytes. All ranks call them in the same order, in the step thread.
+ * bytes. All ranks call them in the same order, in the step thread, except yk_split_between_ranks, which exchanges nothing.
  *
- * They use the group's small all-gather and broadcast, and split larger data into several messages. Different calls or shapes on two ranks
- * are an error on all.
+ * They use the group's small all-gather and sum, in several messages if data are larger, and the world's broadcast. Different calls or
+ * shapes on two ranks are an error on all: the first of several messages bears the whole size. Results whose size the caller does not know
+ * lie in job->gathered until the next call.
  */
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 #include "core/data/shard.h"
 #include "core/job/config_size.h"
+
+enum { SUM_MOST = YK__COLL_SMALL / sizeof(double) }; /* numbers in one message of a sum, at most */
 
 /* True if the call must exchange data: the job is well and has several ranks. */
 static bool has_peers(const yk_job *job)
@@ -18,12 +22,35 @@ static bool has_peers(const yk_job *job)
     return yk_ok(job) && job->team.world > 1;
 }
 
+/* Sums the first numbers of a longer list beside the list's length, of which all ranks must have one: their sum is then a multiple of it on
+ * each rank. `*done`: how many numbers. */
+static yk_status sum_first(yk_job *job, double *v, uint32_t n, uint32_t *done, yk_error *err)
+{
+    double *part = yk__malloc(SUM_MOST * sizeof *part);
+    if (!part)
+        return yk__fail_mem(err, SUM_MOST * sizeof *part, "a sum");
+    *done = SUM_MOST - 1;
+    part[0] = n;
+    memcpy(part + 1, v, *done * sizeof *v);
+    if (!yk__group_sum_f64(job->team.group, part, SUM_MOST, err)) {
+        memcpy(v, part + 1, *done * sizeof *v);
+        if (part[0] != (double)n * job->team.world)
+            yk__fail(err, YK_E_ARG,
+                     "a sum of %" PRIu32 " numbers on rank %" PRIu32 ", and of %.0f on all ranks: give the same number on each", n,
+                     job->team.rank, part[0]);
+    }
+    yk__free(part);
+    return err->status;
+}
+
 void yk_all_reduce_sum(yk_job *job, double *v, uint32_t n)
 {
-    const uint32_t most = YK__COLL_SMALL / sizeof *v; /* numbers in one message, at most */
+    uint32_t done = 0;
     yk_error err = YK_ERROR_INIT;
-    for (uint32_t done = 0; has_peers(job) && done < n; done += most)
-        if (yk__group_sum_f64(job->team.group, v + done, n - done < most ? n - done : most, &err))
+    if (has_peers(job) && n >= SUM_MOST && sum_first(job, v, n, &done, &err))
+        yk__job_fail(job, &err);
+    for (; has_peers(job) && done < n; done += SUM_MOST)
+        if (yk__group_sum_f64(job->team.group, v + done, n - done < SUM_MOST ? n - done : SUM_MOST, &err))
             yk__job_fail(job, &err);
 }
 
@@ -36,27 +63,49 @@ void yk_all_reduce_mean(yk_job *job, double *v, uint32_t n)
 
 /* ---- Gathering --------------------------------------------------------------------------------------------------- */
 
-/* out[r * bytes ..] = rank r's in[0..bytes), in messages of at most YK__COLL_SMALL. */
-static yk_status all_gather(yk_job *job, const void *in, size_t bytes, unsigned char *out, yk_error *err)
+/* True if all ranks' first messages, `most` bytes apart, begin with this size. */
+static yk_status sizes_check(const yk_job *job, const unsigned char *part, size_t bytes, yk_error *err)
 {
-    const size_t world = job->team.world, most = bytes < YK__COLL_SMALL ? bytes : YK__COLL_SMALL;
-    if (world == 1 && bytes)
-        memcpy(out, in, bytes);
-    if (world == 1)
-        return YK_OK;
-    if (bytes <= YK__COLL_SMALL)
-        return yk__group_all_gather(job->team.group, in, bytes, out, err);
-    unsigned char *part = yk__malloc(world * most);
+    for (uint32_t r = 0; r < job->team.world; r++) {
+        uint64_t other;
+        memcpy(&other, part + (size_t)r * YK__COLL_SMALL, sizeof other);
+        if (other != bytes)
+            return yk__fail(err, YK_E_ARG, "rank %" PRIu32 " gathers %zu bytes, rank %" PRIu32 " %" PRIu64 ": give the same size on each",
+                            job->team.rank, bytes, r, other);
+    }
+    return YK_OK;
+}
+
+/* all_gather of YK__COLL_SMALL bytes and more: the first message is the size and what fits beside it. */
+static yk_status gather_parts(yk_job *job, const unsigned char *in, size_t bytes, unsigned char *out, yk_error *err)
+{
+    const size_t world = job->team.world;
+    const uint64_t size = bytes;
+    unsigned char *part = yk__malloc((world + 1) * YK__COLL_SMALL), *first = part + world * YK__COLL_SMALL;
     if (!part)
-        return yk__fail_mem(err, world * most, "a gather");
-    for (size_t done = 0, n; done < bytes && !err->status; done += n) {
-        n = bytes - done < most ? bytes - done : most;
-        yk__group_all_gather(job->team.group, (const unsigned char *)in + done, n, part, err);
-        for (size_t r = 0; r < world && !err->status; r++)
-            memcpy(out + r * bytes + done, part + r * n, n);
+        return yk__fail_mem(err, (world + 1) * YK__COLL_SMALL, "a gather");
+    memcpy(first, &size, sizeof size);
+    memcpy(first + sizeof size, in, YK__COLL_SMALL - sizeof size);
+    for (size_t done = 0, n, head = sizeof size; done < bytes && !err->status; done += n, head = 0) {
+        n = bytes - done < YK__COLL_SMALL - head ? bytes - done : YK__COLL_SMALL - head;
+        if (yk__group_all_gather(job->team.group, head ? first : in + done, head + n, part, err) ||
+            (head && sizes_check(job, part, bytes, err)))
+            break;
+        for (size_t r = 0; r < world; r++)
+            memcpy(out + r * bytes + done, part + r * (head + n) + head, n);
     }
     yk__free(part);
     return err->status;
+}
+
+/* out[r * bytes ..] = rank r's in[0..bytes). Ranks with less than YK__COLL_SMALL and with more send first messages of unlike sizes. */
+static yk_status all_gather(yk_job *job, const void *in, size_t bytes, unsigned char *out, yk_error *err)
+{
+    if (job->team.world > 1)
+        return bytes < YK__COLL_SMALL ? yk__group_all_gather(job->team.group, in, bytes, out, err) : gather_parts(job, in, bytes, out, err);
+    if (bytes)
+        memcpy(out, in, bytes);
+    return YK_OK;
 }
 
 void yk_gather(yk_job *job, const void *data, size_t bytes, void *all)
