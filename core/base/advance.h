@@ -61,9 +61,10 @@ uint64_t yk__standing_step(uint64_t step, uint64_t usual);
 /* An observer's view of an act without progress. Owner: one thread. */
 typedef struct yk__standing {
     yk__act act;
-    uint32_t calls, advance;                    /* the counts at the last look */
-    uint64_t ms, used_ms, longest_ms[YK__ACTS]; /* used_ms: of ms, processor time; the longest time that progress ended, by kind */
-    int64_t cpu_ms;                             /* processor time of the process at the last look */
+    uint32_t calls, advance; /* the counts at the last look */
+    uint64_t ms, used_ms;    /* used_ms: of ms, those with processor time, or with a thread that waits for a processor */
+    uint64_t longest_ms[YK__ACTS]; /* the longest time that progress ended, by kind */
+    int64_t cpu_ms;                /* processor time of the process at the last look */
 } yk__standing;
 
 /* Adds a step of step_ms, or begins the time anew if the act or a count has moved. calls: another count of the observer's, or 0. Returns

@@ -3,7 +3,8 @@
 if WITH_CHECK
 UNIT_TESTS += tests/unit/balance/balance.test tests/unit/balance/machines.test tests/unit/balance/policy.test \
 	tests/unit/balance/sets.test tests/unit/base/base.test \
-	tests/unit/base/cgroup.test tests/unit/coll/reduce.test tests/unit/coll/sealed.test tests/unit/coll/wire.test \
+	tests/unit/base/cgroup.test tests/unit/base/starved.test tests/unit/coll/reduce.test \
+	tests/unit/coll/sealed.test tests/unit/coll/wire.test \
 	tests/unit/control/garbage.test \
 	tests/unit/control/job.test tests/unit/control/mirror.test tests/unit/control/origin.test tests/unit/cpu/chain.test \
 	tests/unit/cpu/gemm.test tests/unit/cpu/nets.test tests/unit/cpu/ops.test tests/unit/cpu/queue.test tests/unit/cpu/rows.test \

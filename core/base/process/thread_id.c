@@ -4,12 +4,14 @@
  * namespace together name a thread, as numbers are given out again.
  *
  * live.c (beats of ranks) and transport_watch.c publish their own thread's identity. Before they call a silent peer dead they ask if its
- * thread only waits for a processor. Any thread.
+ * thread only waits for a processor. advance.c asks that of its own process's threads, before it calls an act stuck. Any thread.
  */
 #include "core/base/process/thread_id.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -56,6 +58,23 @@ bool yk__thread_ready(const yk__thread_id *thread, uint64_t own_space)
         return false;
     snprintf(path, sizeof path, "/proc/%d/stat", (int)thread->number);
     return thread_read(path, &number, &state, &began) && state == 'R' && began == thread->began;
+}
+
+bool yk__threads_ready(void)
+{
+    const int32_t own = yk__thread_own().number;
+    DIR *tasks = opendir("/proc/self/task");
+    bool ready = false;
+    for (const struct dirent *task; !ready && tasks && (task = readdir(tasks)) != NULL;) {
+        char path[sizeof "/proc/self/task/" + sizeof task->d_name + sizeof "/stat"], state = 0;
+        unsigned long long began;
+        int32_t number;
+        snprintf(path, sizeof path, "/proc/self/task/%s/stat", task->d_name);
+        ready = task->d_name[0] != '.' && atoi(task->d_name) != own && thread_read(path, &number, &state, &began) && state == 'R';
+    }
+    if (tasks)
+        closedir(tasks);
+    return ready;
 }
 
 bool yk__process_ended(int32_t process)
