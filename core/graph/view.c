@@ -177,10 +177,11 @@ yk__vid yk__slice(yk__graph *g, yk__vid x, uint32_t axis, int64_t begin, int64_t
     if (axis >= v.dims || begin < 0 || end < begin || end > v.dim[axis] || step < 1)
         return yk__graph_fail(g, YK_E_ARG, "slice: %lld..%lld by %lld on axis %u does not lie in %s", (long long)begin,
                               (long long)end, (long long)step, axis, yk__value_shape_text(&v, text, sizeof text));
-    v.dim[axis] = (end - begin + step - 1) / step;
+    v.dim[axis] = end > begin ? (end - begin - 1) / step + 1 : 0;
     if (v.dim[axis])
         v.offset += (uint64_t)(begin * v.stride[axis]) * yk_dtype_bytes(v.dtype);
-    v.stride[axis] *= step;
+    if (v.dim[axis] > 1)
+        v.stride[axis] *= step;
     return view_make(g, x, &v);
 }
 

@@ -8,6 +8,12 @@
 
 #include <math.h>
 
+/* The device has it in f32, in which it must be below 1, too. */
+static bool is_beta(double beta)
+{
+    return beta >= 0.0 && (float)beta < 1.0f;
+}
+
 yk_status yk__optim_check(const yk__optim *optim, double lr, double weight_decay, yk_error *err)
 {
     if (!(lr >= 0.0) || isinf(lr))
@@ -15,8 +21,9 @@ yk_status yk__optim_check(const yk__optim *optim, double lr, double weight_decay
     if (!(weight_decay >= 0.0) || isinf(weight_decay))
         return yk__fail(err, YK_E_ARG, "weight decay %g: expected a finite number, 0 or more", weight_decay);
     if (optim->kind == YK_OPT_ADAM) {
-        if (!(optim->beta1 >= 0.0 && optim->beta1 < 1.0) || !(optim->beta2 >= 0.0 && optim->beta2 < 1.0))
-            return yk__fail(err, YK_E_ARG, "betas %g, %g: expected 0 <= beta < 1", optim->beta1, optim->beta2);
+        if (!is_beta(optim->beta1) || !is_beta(optim->beta2))
+            return yk__fail(err, YK_E_ARG, "betas %.9g, %.9g: expected 0 <= beta < 1 (numbers above 0.99999997 are 1 in f32)",
+                            optim->beta1, optim->beta2);
         if (!(optim->eps >= 0.0) || isinf(optim->eps))
             return yk__fail(err, YK_E_ARG, "eps %g: expected a finite number, 0 or more", optim->eps);
         return YK_OK;

@@ -182,6 +182,15 @@ static bool add_view(readers *all, yk__vid v)
     return true;
 }
 
+/* True if the innermost dimension that is longer than 1 is dense, as attention needs it of its operands and results. */
+static bool ends_dense(const yk_value *v)
+{
+    uint32_t d = v->dims;
+    while (d && v->dim[d - 1] == 1)
+        d--;
+    return !d || v->stride[d - 1] == 1;
+}
+
 /* Notes a reader of result o; false if the node cannot read it permuted. */
 static bool note_reader(const results *list, const yk_node *n, yk__vid o, readers *all)
 {
@@ -193,8 +202,7 @@ static bool note_reader(const results *list, const yk_node *n, yk__vid o, reader
             continue;
         if (!takes_strides(n, i) || !is_permuted(x, view) || !add_view(all, v))
             return false;
-        if (all->order == YK_NONE && is_plain_copy(list, n) && !same_order(view, x) &&
-            (view->dim[view->dims - 1] == 1 || view->stride[view->dims - 1] == 1))
+        if (all->order == YK_NONE && is_plain_copy(list, n) && !same_order(view, x) && ends_dense(view))
             all->order = v;
     }
     return true;

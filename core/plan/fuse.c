@@ -79,7 +79,17 @@ static bool is_in_pair(const yk__fuse *fuse, pair p, uint32_t node)
     return fuse->cluster_of[node] == p.a || fuse->cluster_of[node] == p.b;
 }
 
-/* Pushes clusters, outside of the pair, that the members of cluster c need. False if such a cluster is in the pair itself. */
+/* True if a cluster has members on both sides of node `low`: what ends before `low` may then need what begins behind it. */
+static bool is_spanned(const yk__fuse *fuse, uint32_t low)
+{
+    for (uint32_t k = low; k < fuse->remap.src->n_node; k++)
+        if (fuse->cluster[fuse->cluster_of[k]].first < low)
+            return true;
+    return false;
+}
+
+/* Pushes clusters, outside of the pair, that the members of cluster c need, but those that end before node `low`. False if such a cluster
+ * is in the pair itself. */
 static bool push_needs(yk__fuse *fuse, pair p, uint32_t c, bool own, uint32_t low, uint32_t *stack, uint32_t *n)
 {
     for (uint32_t k = fuse->cluster[c].head; k != YK_NONE; k = fuse->next[k]) {
@@ -107,13 +117,14 @@ static bool push_needs(yk__fuse *fuse, pair p, uint32_t c, bool own, uint32_t lo
 static bool is_acyclic(yk__fuse *fuse, pair p)
 {
     const uint32_t low = fuse->cluster[p.a].first < fuse->cluster[p.b].first ? fuse->cluster[p.a].first : fuse->cluster[p.b].first;
+    const uint32_t least = is_spanned(fuse, low) ? 0 : low;
     uint32_t stack[SEARCH], n = 0, left = SEARCH;
     fuse->stamp++;
-    if (!push_needs(fuse, p, p.a, true, low, stack, &n) || !push_needs(fuse, p, p.b, true, low, stack, &n))
+    if (!push_needs(fuse, p, p.a, true, least, stack, &n) || !push_needs(fuse, p, p.b, true, least, stack, &n))
         return false;
     while (n) {
         const uint32_t c = stack[--n];
-        if (!left-- || !push_needs(fuse, p, c, false, low, stack, &n))
+        if (!left-- || !push_needs(fuse, p, c, false, least, stack, &n))
             return false;
     }
     return true;

@@ -140,7 +140,8 @@ static void zero_grad(placing *state, uint32_t param, uint32_t slot, uint64_t of
         yk__node_new(&state->g, YK_OP_FILL, 0, 0, NULL, 1, &out, 1, &zero);
 }
 
-/* True if another part of the parameter's gradient is added to the bucket while a node still has to read this part. */
+/* True if another part of the parameter's gradient is added to the bucket while a node still has to read this part, or by
+ * the node that reads it. */
 static bool is_read_later(const placing *state, uint32_t i)
 {
     const yk__work *work = state->work;
@@ -151,7 +152,7 @@ static bool is_read_later(const placing *state, uint32_t i)
         if (j == i || work->grad_param[j] != work->grad_param[i] || work->grad[j] == YK_NONE)
             continue;
         const uint32_t made = state->uses.producer[yk__root(state->remap.src, work->grad[j])];
-        if (made == YK_NONE || made < state->uses.last[r])
+        if (made == YK_NONE || made <= state->uses.last[r])
             return true;
     }
     return false;

@@ -123,13 +123,20 @@ static yk__vid copy_chain(remat *state, yk__vid v, const yk_node *reader, bool c
     return root == v ? out : yk__view_like(&state->g, out, &src->value[v], 0);
 }
 
+/* True if the node compares: it has to read a value as it was stored. A map that computes the value again does not round it to 16 bits, and
+ * a maximum's gradient would find no element that equals the maximum. */
+static bool is_comparison(const yk_node *n)
+{
+    return n->op == YK_OP_EQ || n->op == YK_OP_LT;
+}
+
 static yk__vid operand_for(remat *state, const yk_node *n, yk__vid v)
 {
     const yk_node *made = can_fuse(n) ? sole_producer(state, v) : NULL;
     yk__vid from;
     if (!made)
         return yk__remap_value(&state->remap, v);
-    from = yk__is_forward(&state->remap, made) && !yk__is_forward(&state->remap, n) ? chain_source(state, v) : YK_NONE;
+    from = yk__is_forward(&state->remap, made) && !yk__is_forward(&state->remap, n) && !is_comparison(n) ? chain_source(state, v) : YK_NONE;
     if (from != YK_NONE && is_gain(state, v, from))
         return copy_chain(state, v, n, true, 0);
     if (is_masked(state, v) || (is_widening(state->remap.src, made) && state->uses.readers[yk__root(state->remap.src, v)] > 1))

@@ -358,20 +358,29 @@ static yk_status list_needs(cutting *state, yk_error *err)
 
 /* ---- Slots ---- */
 
+static yk_status mark_values(const yk__graph *g, const yk__vid *v, uint32_t n, bool *mark, yk_error *err)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (g->value[v[i]].slot == YK_NONE)
+            return yk__fail(err, YK_E_INTERNAL, "value %u of a segment has no memory, as no node writes it", v[i]);
+        mark[g->value[v[i]].slot] = true;
+    }
+    return YK_OK;
+}
+
 /* Marks the segment's slots; an all_reduce that starts after the segment runs in its memory. */
-static void mark_slots(const yk__plan *plan, const yk__segment *s, bool *mark)
+static yk_status mark_slots(const yk__plan *plan, const yk__segment *s, bool *mark, yk_error *err)
 {
     const yk__graph *g = &s->own;
     for (size_t k = 0; k < g->n_node; k++) {
         const yk_node *n = &g->node[k];
-        for (uint32_t i = 0; i < n->n_in; i++)
-            mark[g->value[yk__ins(g, n)[i]].slot] = true;
-        for (uint32_t i = 0; i < n->n_out; i++)
-            mark[g->value[yk__outs(g, n)[i]].slot] = true;
+        if (mark_values(g, yk__ins(g, n), n->n_in, mark, err) || mark_values(g, yk__outs(g, n), n->n_out, mark, err))
+            return err->status;
     }
     for (uint32_t i = 0; i < s->n_after; i++)
         if (plan->action[s->first_after + i].kind == YK__ACTION_ALL_REDUCE)
             mark[plan->action[s->first_after + i].target] = true;
+    return YK_OK;
 }
 
 static yk_status add_uses(cutting *state, yk__segment *s, const bool *mark, yk_error *err)
@@ -397,8 +406,8 @@ static yk_status list_uses(cutting *state, yk_error *err)
         return yk__fail_mem(err, n_slot, "a plan");
     for (uint32_t i = 0; i < state->plan->n_segment && !err->status; i++) {
         memset(mark, 0, n_slot);
-        mark_slots(state->plan, &state->plan->segment[i], mark);
-        add_uses(state, &state->plan->segment[i], mark, err);
+        if (!mark_slots(state->plan, &state->plan->segment[i], mark, err))
+            add_uses(state, &state->plan->segment[i], mark, err);
     }
     yk__free(mark);
     return err->status;

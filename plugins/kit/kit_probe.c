@@ -107,27 +107,39 @@ static char **helper_env(const kit_probe *probe, char *setting)
     return env;
 }
 
-static void helper_start(const kit_probe *probe, kit_probe_entry *e, const char *helper)
+/* Spawns the helper for an entry; 0, or an error number. */
+static int helper_spawn(const kit_probe *probe, kit_probe_entry *e, const char *helper)
 {
     char setting[360], parent[24]; /* with which the helper ends */
     char *argv[] = {(char *)helper, parent, NULL};
     posix_spawn_file_actions_t actions;
+    int error;
     snprintf(setting, sizeof setting, "%s=%s", probe->variable, e->path);
     snprintf(parent, sizeof parent, "%ld", (long)getpid());
     char **env = helper_env(probe, setting);
     if (!env)
-        return;
-    if (posix_spawn_file_actions_init(&actions)) {
-        probe->survey.host->free(env);
-        return;
+        return ENOMEM;
+    error = posix_spawn_file_actions_init(&actions);
+    if (!error) {
+        posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+        posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+        posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+        error = posix_spawn(&e->pid, helper, &actions, NULL, argv, env);
+        posix_spawn_file_actions_destroy(&actions);
     }
-    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
-    if (posix_spawn(&e->pid, helper, &actions, NULL, argv, env))
-        e->pid = 0;
-    posix_spawn_file_actions_destroy(&actions);
     probe->survey.host->free(env);
+    return error;
+}
+
+/* An entry whose helper cannot be started is loaded untried, as if there were no helper, and no verdict is kept. */
+static void helper_start(kit_probe *probe, kit_probe_entry *e, const char *helper)
+{
+    const int error = helper_spawn(probe, e, helper);
+    if (!error)
+        return;
+    e->pid = 0;
+    e->good = probe->untried = true;
+    probe->survey.host->log(1, probe->survey.plugin, "%s is used untried: %s cannot be started: %s", e->path, helper, strerror(error));
 }
 
 /* Why an entry is bad, in words. */
@@ -281,6 +293,7 @@ bool kit_probe_drivers(kit_probe *probe)
     probe->fresh = !verdicts_recall(probe);
     if (probe->fresh)
         probe_try(probe, helper);
+    probe->fresh = probe->fresh && !probe->untried;
     for (uint32_t i = 0; i < probe->n; i++)
         good += probe->entry[i].good;
     return good < probe->n;

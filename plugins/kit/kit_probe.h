@@ -6,8 +6,7 @@
  *
  * The option PROBE names the helper; by default it is next to the plugin. PROBE=none turns trials off. PROBE_MS limits the time of an
  * answer. Verdicts are kept between processes (kit_survey.h). The order of calls: kit_probe_add.., kit_probe_key, kit_probe_drivers,
- * loading,
- * kit_probe_done; or kit_probe_known alone, if nothing has to be loaded. One thread at a time.
+ * loading, kit_probe_done; or kit_probe_known alone, if nothing has to be loaded. One thread at a time.
  */
 #ifndef YOKE_PLUGINS_KIT_KIT_PROBE_H
 #define YOKE_PLUGINS_KIT_KIT_PROBE_H
@@ -39,6 +38,7 @@ typedef struct kit_probe {
     const char *(*reason)(int code); /* words for an exit code of the helper, NULL for an unknown code; may be NULL */
     uint64_t key;         /* hash of the entries and their dependencies; 0 without entries */
     bool fresh;           /* this process tried them, and has not kept the verdicts yet */
+    bool untried;         /* a helper could not be started, so no verdict is kept */
     bool reported;        /* which drivers are not used */
     uint32_t n;
     kit_probe_entry entry[KIT_PROBE_ENTRIES];

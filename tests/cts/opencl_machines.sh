@@ -82,6 +82,13 @@ ok "what it cannot ask" refused "YOKE_OPENCL_FAMILY=cpu: .* has 16 KiB of local 
 ok "an unknown family" refused "YOKE_OPENCL_FAMILY=fast: expected auto, cpu or gpu" YOKE_OPENCL_FAMILY=fast
 ok "a time limit that is none" refused "YOKE_OPENCL_PROBE_MS=-1: expected milliseconds, 1 to" YOKE_OPENCL_PROBE_MS=-1
 ok "a helper that is none" refused "YOKE_OPENCL_PROBE=/none/such: expected none, or a program" YOKE_OPENCL_PROBE=/none/such
+untried() { # a helper that is executable and no program
+    printf 'no program' >"$out/helper" && chmod +x "$out/helper"
+    YOKE_OPENCL_PROBE="$out/helper" YOKE_CACHE_DIR="$out/untried" "$yoke" info --kinds >"$out/kinds" 2>"$out/err"
+    cat "$out/kinds" "$out/err"
+    grep -q opencl "$out/kinds" && grep -q 'is used untried: .* cannot be started: ' "$out/err" && ! ls "$out/untried" | grep tried
+}
+ok "a helper that cannot be started: a driver is used untried" untried
 ok "a list of cores that is none" refused "YOKE_OPENCL_CORES=x: expected a list of cores such as" YOKE_OPENCL_CORES=x
 ok "an unknown option" refused "YOKE_OPENCL_FAMLY=cpu: there is no such option; there are .*YOKE_OPENCL_FAMILY" YOKE_OPENCL_FAMLY=cpu
 ok "one of more than 2 s is, once" compile_line 1 1500

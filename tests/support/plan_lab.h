@@ -332,6 +332,41 @@ static void check_lifetimes(const yk__plan *p)
     free(s);
 }
 
+/* The first byte of a value in its slot, and the one behind its last. */
+static stretch value_stretch(const yk_value *v)
+{
+    int64_t last = 0;
+    for (uint32_t i = 0; i < v->dims; i++)
+        last += (v->dim[i] - 1) * v->stride[i];
+    return (stretch){.begin = v->offset, .end = v->offset + (uint64_t)(last + 1) * yk_dtype_bytes((yk_dtype)v->dtype)};
+}
+
+/* True if the node may write its result over this operand: element by element, or by its definition. */
+static bool may_overlap(const yk_node *n, uint32_t i, const yk_value *x, const yk_value *y)
+{
+    const bool same = x->offset == y->offset && yk_dtype_bytes((yk_dtype)x->dtype) == yk_dtype_bytes((yk_dtype)y->dtype) &&
+                      yk__value_count(x) == yk__value_count(y) && yk__value_is_dense(x) && yk__value_is_dense(y);
+    if (i == 1 && (n->op == YK_OP_COPY || n->op == YK_OP_CROSS_ENTROPY_BWD))
+        return true;
+    return same && (yk__op_is_map(n->op) || n->op == YK_OP_MAP || n->op == YK_OP_ALL_REDUCE || n->op == YK_OP_COPY);
+}
+
+/* No node writes its result where it still reads. */
+static void check_places(const yk__plan *p)
+{
+    const yk__graph *g = &p->graph;
+    for (size_t k = 0; k < g->n_node; k++) {
+        const yk_node *n = &g->node[k];
+        for (uint32_t o = 0; o < n->n_out; o++)
+            for (uint32_t i = 0; i < n->n_in; i++) {
+                const yk_value *x = &g->value[g->index[n->in + i]], *y = &g->value[g->index[n->out + o]];
+                const stretch a = value_stretch(x), b = value_stretch(y);
+                ck_assert_msg(x->slot != y->slot || a.end <= b.begin || b.end <= a.begin || may_overlap(n, i, x, y),
+                              "node %zu (%s) writes result %u over its operand %u", k, yk__op_info_of(n->op)->name, o, i);
+            }
+    }
+}
+
 /* The ABI's reserved words are the host's to leave 0. */
 static void check_reserved(const yk_value *value, size_t n_value, const yk_node *node, size_t n_node)
 {
@@ -361,6 +396,7 @@ static yk__plan *plan_new(const yk__plan_request *r)
     yk__plan *p = NULL;
     ck_assert_msg(!yk__plan_new(r, &p, &err), "%s", err.text);
     check_lifetimes(p);
+    check_places(p);
     check_reserved(p->graph.value, p->graph.n_value, p->graph.node, p->graph.n_node);
     for (uint32_t i = 0; i < p->n_segment; i++)
         check_reserved(p->segment[i].graph.value, p->segment[i].graph.n_value, p->segment[i].graph.node,
@@ -382,12 +418,14 @@ static void net_truth(const net *n, const memory *m, double *loss, double *state
     for (uint32_t i = 0; i < n->n_param; i++)
         leaf[i] = n->param[i].leaf;
     ck_assert_msg(!yk__grad(&g, n->loss, n->seed, n->n_param, leaf, d, NULL, NULL, &err), "%s", err.text);
-    for (uint32_t i = 0; i < n->n_param; i++) {
-        want[i] = d[i];
-        out[i] = grad + n->param[i].grad_offset / 4;
-    }
-    want[n->n_param] = n->loss, out[n->n_param] = loss;
-    want[n->n_param + 1] = n->counted, out[n->n_param + 1] = state;
+    uint32_t n_want = 0;
+    for (uint32_t i = 0; i < n->n_param; i++)
+        if (d[i] != YK_NONE) { /* the loss depends on it: else its gradient is zero, as `grad` is */
+            want[n_want] = d[i];
+            out[n_want++] = grad + n->param[i].grad_offset / 4;
+        }
+    want[n_want] = n->loss, out[n_want++] = loss;
+    want[n_want] = n->counted, out[n_want++] = state;
     for (uint32_t i = 1; i < g.n_slot; i++) {
         const bool f = g.slot[i].kind != YK_SLOT_INPUT || g.slot[i].key == 2;
         slot[i] = m->slot[i];
@@ -396,7 +434,7 @@ static void net_truth(const net *n, const memory *m, double *loss, double *state
             copy[i][k] = ((float *)m->slot[i])[k];
         slot[i] = f ? (void *)copy[i] : m->slot[i];
     }
-    ck_assert_msg(!yk__eval_graph(&g, slot, n->n_param + 2, want, out, &err), "%s", err.text);
+    ck_assert_msg(!yk__eval_graph(&g, slot, n_want, want, out, &err), "%s", err.text);
     for (uint32_t i = 0; i < 512; i++)
         free(copy[i]);
     yk__graph_free(&g);

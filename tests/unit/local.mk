@@ -22,7 +22,7 @@ UNIT_TESTS += tests/unit/balance/balance.test tests/unit/balance/machines.test t
 	tests/unit/job/guest_watch.test tests/unit/job/handle.test tests/unit/job/host.test \
 	tests/unit/job/inference.test tests/unit/job/kill.test tests/unit/job/locale.test tests/unit/job/memory.test \
 	tests/unit/job/models.test tests/unit/job/other_rows.test \
-	tests/unit/job/pack.test tests/unit/job/precision.test tests/unit/job/refused.test \
+	tests/unit/job/pack.test tests/unit/job/planned.test tests/unit/job/precision.test tests/unit/job/refused.test \
 	tests/unit/job/reopened.test tests/unit/job/reported.test tests/unit/job/resume.test tests/unit/job/sampler.test \
 	tests/unit/job/states.test tests/unit/kit/cache.test \
 	tests/unit/kit/coop.test \

@@ -41,11 +41,20 @@ static yk__vid rows_joined(yk__graph *g, yk__vid a, yk__vid b, uint32_t *seed)
     return yk__concat(g, 2, part, axis);
 }
 
+static yk__vid rows_softmax(yk__graph *g, yk__vid a)
+{
+    const yk__vid x = yk__dense(g, a);
+    const int64_t log = 0;
+    yk__vid y = YK_NONE;
+    yk__apply(g, YK_OP_SOFTMAX, 1, &x, 1, &log, YK_DTYPE_COUNT, 0, NULL, &y, 1);
+    return y;
+}
+
 /* a and b, or one of them, under a random operation. Products are scaled, so that numbers stay near 1. */
 static yk__vid random_value(net *n, yk__vid a, yk__vid b, uint32_t *seed)
 {
     yk__graph *g = &n->g;
-    switch (number_draw(seed, 12)) {
+    switch (number_draw(seed, 13)) {
     case 0:
         return yk__un(g, YK_OP_RELU, a);
     case 1:
@@ -67,6 +76,8 @@ static yk__vid random_value(net *n, yk__vid a, yk__vid b, uint32_t *seed)
         return rows_padded(g, a, seed);
     case 10:
         return rows_joined(g, a, b, seed);
+    case 11:
+        return rows_softmax(g, a);
     default:
         return yk__bin(g, YK_OP_ADD, a, b);
     }
@@ -90,7 +101,8 @@ static void net_random(net *n, uint32_t seed)
         value[made] = random_value(n, a, b, &seed);
     }
     yk__vid y = yk__bin(g, YK_OP_MUL, value[made - 1], value[made - 1]);
-    for (int i = 0; i < 2; i++) /* each parameter has a gradient */
+    const int own = number_draw(&seed, 3) ? 2 : 0;
+    for (int i = own; i < 2; i++) /* a part of each parameter's gradient is its own in a third of the nets */
         y = yk__bin(g, YK_OP_ADD, y, yk__bin(g, YK_OP_MUL, value[i], value[i]));
     n->loss = yk__reshape(g, yk__scale(g, yk__sum(g, yk__dense(g, y), 3), 0.01), 0, NULL);
     n->counted = yk__bin(g, YK_OP_ADD, yk__leaf(g, n->state, 0, YK_F32, 0, NULL), n->loss);
