@@ -28,7 +28,8 @@
 #define STAGE ".yoke-save"
 #define GONE ".yoke-gone"
 
-static yk_status path_fail(const char *path, const char *what, yk_error *err)
+/* Not inlined, as the library's size counts. */
+__attribute__((noinline)) static yk_status path_fail(const char *path, const char *what, yk_error *err)
 {
     return yk__fail(err, YK_E_IO, "%s: %s: %s", path, what, strerror(errno));
 }
@@ -72,7 +73,7 @@ int yk__folder_open(const char *dir, yk_error *err)
 }
 
 /* The entries of an open folder, which the listing takes over. */
-static DIR *entries_of(int fd, const char *dir, yk_error *err)
+__attribute__((noinline)) static DIR *entries_of(int fd, const char *dir, yk_error *err)
 {
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
     if (fd >= 0 && !d) {
@@ -302,7 +303,10 @@ static yk_status gone_remove(const char *whole, const char *dir, yk_error *err)
             continue;
         if (dir)
             e->d_name[n - k] = 0;
-        if (unlinkat(dir ? place : dirfd(d), e->d_name, 0) && errno != ENOENT)
+        if (!unlinkat(dir ? place : dirfd(d), e->d_name, 0)) {
+            if (dir)
+                yk__log(YK_LOG_WARN, "save", "%s: %s belongs to the files that are replaced, and is removed", dir, e->d_name);
+        } else if (errno != ENOENT && errno != EISDIR) /* a folder of that name is no file of a model */
             yk__fail(err, YK_E_IO, "%s: the former %s cannot be removed: %s", dir ? dir : whole, e->d_name, strerror(errno));
     }
     if (d)
@@ -334,44 +338,6 @@ yk_status yk__stage_begin(const char *dir, char **stage, yk_error *err)
         yk__free(path);
     else
         *stage = path;
-    return err->status;
-}
-
-static bool stage_has(const char *stage, const char *name, struct stat *st)
-{
-    char *path = yk__format("%s/%s", stage, name);
-    const bool has = path && !lstat(path, st);
-    yk__free(path);
-    return has;
-}
-
-static yk_status gone_put(const char *stage, const char *name, yk_error *err)
-{
-    char *path = yk__format("%s/%s" GONE, stage, name);
-    const int fd = path ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666) : -1;
-    if (!path)
-        yk__fail_mem(err, strlen(stage), "a path");
-    else if (fd < 0)
-        path_fail(path, "cannot be created", err);
-    if (fd >= 0)
-        close(fd);
-    yk__free(path);
-    return err->status;
-}
-
-yk_status yk__stage_together(const char *dir, const char *const *names, yk_error *err)
-{
-    char *stage = yk__format("%s/" STAGE ".tmp", dir);
-    struct stat st;
-    bool any = false;
-    if (!stage)
-        return yk__fail_mem(err, strlen(dir), "a path");
-    for (size_t i = 0; names[i]; i++)
-        any = any || stage_has(stage, names[i], &st);
-    for (size_t i = 0; any && names[i] && !err->status; i++)
-        if (!stage_has(stage, names[i], &st) && stage_has(dir, names[i], &st) && !S_ISDIR(st.st_mode) && !gone_put(stage, names[i], err))
-            yk__log(YK_LOG_WARN, "save", "%s: %s belongs to the files that are replaced, and is removed", dir, names[i]);
-    yk__free(stage);
     return err->status;
 }
 

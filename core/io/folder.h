@@ -53,9 +53,7 @@ yk_status yk__folder_write_file(const char *path, const char *text, size_t bytes
  * The caller writes them into DIR/.yoke-save.tmp; after they are synced, that becomes DIR/.yoke-save, from which they are moved into
  * DIR. A kill before leaves the old files, a kill in between leaves a DIR/.yoke-save, which check() names. */
 yk_status yk__stage_begin(const char *dir, char **stage, yk_error *err); /* *stage: its path, the caller's to free */
-/* If the stage has one of `names` (NULL ends them), the commit removes those that DIR has and the stage lacks: a reader of DIR would take
- * old and new ones for one set. A line names each. */
-yk_status yk__stage_together(const char *dir, const char *const *names, yk_error *err);
+/* A file NAME.yoke-gone in the stage makes the commit remove DIR/NAME, and a line names it. */
 yk_status yk__stage_commit(const char *dir, yk_error *err);
 void yk__stage_abandon(const char *dir);
 yk_status yk__stage_check(const char *dir, yk_error *err); /* YK_E_FORMAT if a replacement was interrupted */

@@ -80,18 +80,28 @@ ok "casing and added tokens are saved, in checkpoints too, and no folder's name 
 
 replaced() { # in a folder of another model: its tokenizer's further files would be read with the new ones, or in their place
     rm -rf "$out/cased/r" && cp -r "$data/models/bert-tiniest" "$out/cased/r" &&
-        chmod -R u+w "$out/cased/r" && echo mine >"$out/cased/r/notes" || return 1
+        chmod -R u+w "$out/cased/r" && echo mine | tee "$out/cased/r/chat_template.jinja" >"$out/cased/r/notes" ||
+        return 1
     for tokenizer in "$out/cased/here" bytes; do
         "$yoke" train --model bert --model-config hidden_size=8,num_hidden_layers=1,num_attention_heads=1,intermediate_size=8 \
             --max-steps 1 --tokenizer $tokenizer --global-batch 4 --max-length 16 --output-dir "$out/cased/r" --overwrite-output-dir \
             --data "csv:$out/rows.csv,text=text,label=category" || return 1
         ls "$out/cased/r"
-        [ ! -e "$out/cased/r/generation_config.json" ] && [ -e "$out/cased/r/notes" ] &&
+        [ ! -e "$out/cased/r/generation_config.json" ] && [ ! -e "$out/cased/r/chat_template.jinja" ] && [ -e "$out/cased/r/notes" ] &&
             [ "$(says "$out/cased/r" 'hello <new>')" = "$(says $tokenizer 'hello <new>')" ] || return 1
     done
     [ ! -e "$out/cased/r/vocab.txt" ] && [ ! -e "$out/cased/r/special_tokens_map.json" ]
 }
 ok "a model that replaces another does not keep files of its tokenizer" replaced
+
+single() { # a tokenizer's file of the output folder itself: the files beside it stay
+    rm -rf "$out/m" && cp -r "$data/models/bert-tiniest" "$out/m" && chmod -R u+w "$out/m" || return 1
+    classify "$out/m" "$out/m" --tokenizer "$out/m/tokenizer.json" || return 1
+    for file in vocab.txt special_tokens_map.json; do
+        cmp "$data/models/bert-tiniest/$file" "$out/m/$file" || return 1
+    done
+}
+ok "fine-tuning in place by the tokenizer's one file keeps the files beside it" single
 
 companions() { # of the model's folder and of the tokenizer's
     for file in special_tokens_map.json generation_config.json; do
@@ -114,6 +124,15 @@ left() { # left NAME...: what of that naming is in the folder
     echo "$have"
     [ "$have" = "$(printf './%s ' "$@")" ]
 }
+
+leftovers() { # of a former model, where the new one has none: they may be the user's, and are named
+    rm -rf "$out/l" && cp -r "$data/models/bert-tiniest" "$out/l" && chmod -R u+w "$out/l" && echo '{}' >"$out/l/quantize_config.json" &&
+        short --output-dir "$out/l" --overwrite-output-dir --max-steps 1 2>"$out/err" || return 1
+    cat "$out/err"
+    [ -e "$out/l/vocab.txt" ] && grep -qF "$out/l: the tokenizer there (tokenizer.json) stays, and is not of the saved model" "$out/err" &&
+        grep -qF "$out/l: quantize_config.json was there and is of another model: move it away" "$out/err"
+}
+ok "files of a former model that stay are named" leftovers
 
 others() { # what is none of ours is neither followed nor counted nor touched
     rm -rf "$out/o" "$out/p" && mkdir -p "$out/o/checkpoint-2" "$out/o/checkpoint-0001" "$out/o/checkpoint-3/sub" "$out/p" || return 1
