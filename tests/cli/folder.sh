@@ -157,7 +157,7 @@ foreign() { # a foreign file stays, in a folder that is named once, and so do a 
     for copy in 3.old 16.tmp; do
         cp -r "$out/copy" "$out/o/checkpoint-$copy" || return 1
     done
-    echo x >"$out/o/checkpoint-4/notes"
+    echo x | tee "$out/o/checkpoint-4/model.safetensors.tmp" >"$out/o/checkpoint-4/notes"
     mkdir "$out/o/checkpoint-4/sub" && echo x >"$out/o/checkpoint-4/sub/model.safetensors"
     short --resume-from-checkpoint last 2>"$out/err" || return 1
     cat "$out/err"
@@ -165,7 +165,8 @@ foreign() { # a foreign file stays, in a folder that is named once, and so do a 
         diff -r "$out/copy" "$out/o/checkpoint-$copy" && rm -r "$out/o/checkpoint-$copy" || return 1
     done
     left checkpoint-4 checkpoint-16 checkpoint-20 &&
-        [ "$(cd "$out/o/checkpoint-4" && find . -type f | sort | tr '\n' ' ')" = "./notes ./sub/model.safetensors " ] &&
+        [ "$(cd "$out/o/checkpoint-4" && find . -type f | sort | tr '\n' ' ')" = \
+            "./model.safetensors.tmp ./notes ./sub/model.safetensors " ] &&
         [ "$(grep -c 'checkpoint-4: .* in it cannot be removed' "$out/err")" = 1 ]
 }
 ok "a foreign file in a checkpoint stays, and its folder is named once; copies of checkpoints stay" foreign
@@ -180,6 +181,16 @@ earlier() { # a run that goes on from an earlier step is the newer one
 }
 ok "after going on from an earlier step the newer checkpoints stay, and 'last' is the newest" earlier
 
+damaged() { # its name is one that this run has to write
+    rm -rf "$out/o"
+    short --max-steps 8 && : >"$out/o/checkpoint-8/trainer_state.json" &&
+        short --max-steps 8 --resume-from-checkpoint last 2>"$out/err" || return 1
+    cat "$out/err"
+    grep -q "checkpoint-8/trainer_state.json: .*is damaged, and a save replaces it" "$out/err" && left checkpoint-4 checkpoint-8 &&
+        short --max-steps 12 --resume-from-checkpoint "$out/o/checkpoint-8"
+}
+ok "a damaged checkpoint is named and replaced" damaged
+
 # ---- A folder that is used ----
 
 used() { # used CODE WORDS ARGUMENTS...
@@ -190,6 +201,24 @@ used() { # used CODE WORDS ARGUMENTS...
     cat "$out/err"
     [ $code = "$want" ] && grep -qF -e "$words" "$out/err"
 }
+aside() { # where no file system exchanges names
+    mv "$out/o/checkpoint-8" "$out/o/checkpoint-8.yoke-old"
+    used 2 "called $out/o/checkpoint-8.yoke-old: rename that to $out/o/checkpoint-8" --resume-from-checkpoint "$out/o/checkpoint-8/"
+}
+ok "a checkpoint that a save put aside is named" aside
+taken() { # checkpoint-6 is of another program, too, and no step of this run
+    for dir in "$@"; do
+        rm -rf "$out/o" && mkdir -p "$out/o/$dir" "$out/o/checkpoint-6" &&
+            echo '{"global_step": 8}' >"$out/o/checkpoint-6/trainer_state.json" &&
+            cp "$out/o/checkpoint-6/trainer_state.json" "$out/o/$dir" || return 1
+        case $dir in *best) set -- --save-total-limit 0 --save-steps 0 --save-strategy best --eval-steps 4;; *) set --;; esac
+        used 1 "$out/o/$dir: is there and is no checkpoint of Yoke (another program wrote" --overwrite-output-dir "$@" &&
+            [ ! -e "$out/o/checkpoint-4" ] && [ ! -e "$out/o/log.jsonl" ] || return 1
+    done
+    rm -r "$out/o/$dir" && short
+}
+ok "a place that another program has is an error before the first step" taken checkpoint-8 checkpoint-best
+rm -rf "$out/o" && short >"$out/lines" 2>&1
 ok "a used folder is refused" used 2 "--output-dir $out/o: there is a training's output already (config.json): --overwrite-output-dir"
 rm -f "$out/o"/*.*
 ok "a folder of checkpoints is refused" used 2 "already (checkpoints)"
