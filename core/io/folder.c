@@ -248,11 +248,42 @@ static yk_status file_replace(const char *path, const char *text, size_t bytes, 
     return err->status ? err->status : yk__folder_sync_parent(path, err);
 }
 
+/* True if a chain of links ends in one of procfs, such as /dev/stdout: that stands for an open file, with a position. *own: its number, if
+ * it is this process's, else -1. */
+static bool link_opened(const char *path, int *own)
+{
+    char at[PATH_MAX], to[PATH_MAX];
+    struct stat st, proc, here, there;
+    snprintf(at, sizeof at, "%s", path);
+    for (int depth = 0; depth < 40 && !lstat(at, &st) && S_ISLNK(st.st_mode) && !stat("/proc/self", &proc); depth++) {
+        char *slash = strrchr(at, '/'), *name = slash ? slash + 1 : at;
+        if (st.st_dev == proc.st_dev) {
+            *own = atoi(name);
+            *own = !fstat(*own, &here) && !stat(at, &there) && here.st_dev == there.st_dev && here.st_ino == there.st_ino ? *own : -1;
+            return true;
+        }
+        const ssize_t n = readlink(at, to, sizeof to - 1);
+        const size_t head = n > 0 && *to == '/' ? 0 : (size_t)(name - at);
+        if (n <= 0 || head + (size_t)n >= sizeof at)
+            return false;
+        memcpy(at + head, to, (size_t)n);
+        at[head + (size_t)n] = 0;
+    }
+    return false;
+}
+
+int yk__folder_opened(const char *path)
+{
+    int own = -1;
+    return link_opened(path, &own) && own >= 0 ? fcntl(own, F_DUPFD_CLOEXEC, 0) : -1;
+}
+
 bool yk__folder_file(const char *path, char real[PATH_MAX])
 {
     struct stat st;
     const bool there = !lstat(path, &st), is_link = there && S_ISLNK(st.st_mode);
-    if (is_link && (!realpath(path, real) || stat(real, &st)))
+    int own;
+    if (is_link && (link_opened(path, &own) || !realpath(path, real) || stat(real, &st)))
         return false;
     if (!is_link)
         snprintf(real, PATH_MAX, "%s", path);
@@ -270,9 +301,14 @@ yk_status yk__folder_write_file(const char *path, const char *text, size_t bytes
     char real[PATH_MAX];
     if (yk__folder_file(path, real))
         return file_replace(real, text, bytes, err);
-    const int fd = open(path, O_WRONLY | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666); /* a pipe without a reader is ENXIO */
+    const int own = yk__folder_opened(path);
+    if (own >= 0)
+        return fd_write(own, path, text, bytes, err);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
+    if (fd < 0 && errno == ENXIO)
+        return yk__fail(err, YK_E_IO, "%s: is a FIFO that no program reads: start its reader first", path);
     if (fd >= 0)
-        fcntl(fd, F_SETFL, 0);
+        fcntl(fd, F_SETFL, O_APPEND);
     return fd_write(fd, path, text, bytes, err);
 }
 

@@ -43,10 +43,14 @@ yk_status yk__folder_exchange(const char *from, const char *to, const char *asid
 
 #define YK__FOLDER_TMP ".yoke-tmp" /* ending of a file or folder under construction, as NAME.tmp may be a user's */
 
-/* Sets the path whose file a new one replaces: path, or a link's target. False if that is a device or a pipe, or a link leads nowhere. */
+/* Sets the path whose file a new one replaces: path, or a link's target. False if that is a device, a pipe or an open file (/dev/stdout),
+ * or a link leads nowhere. */
 bool yk__folder_file(const char *path, char real[PATH_MAX]);
+/* A copy of the descriptor that a name such as /dev/stdout stands for; the caller's to close. -1 for every other name. Opened by name, a
+ * file would lose its position and perhaps its content. */
+int yk__folder_opened(const char *path);
 bool yk__folder_same(const char *one, const char *two); /* two names of one regular file */
-/* A whole file: written beside, synced, renamed. A link stays one. A device or a pipe takes the bytes itself. */
+/* A whole file: written beside, synced, renamed. A link stays one. A device, a pipe or an open file takes the bytes itself. */
 yk_status yk__folder_write_file(const char *path, const char *text, size_t bytes, yk_error *err);
 
 /* ---- Several files of a folder replaced together ----

@@ -303,9 +303,23 @@ kept_kinds() (
     head -c "$(wc -c <ids)" <&3 | cmp - ids && exec 3>&- && [ -p pipe ] && [ -L link ] && [ -L null.bin ] && [ -c /dev/null ] &&
         cmp old ids && cmp new ids && cmp ids.yoke ids.tmp &&
         refuses 1 "full.bin: writing failed" tokenize --tokenizer bytes text --output full.bin && [ -L full.bin ] &&
-        refuses 1 "pipe: cannot be opened for writing" tokenize --tokenizer bytes text --output pipe
+        refuses 1 "pipe: is a FIFO that no program reads: start its reader first" tokenize --tokenizer bytes text --output pipe
 )
 ok "a pipe, a device and a link take the result, and stay what they are" kept_kinds
+kept_open() ( # a name of an open file: what is there before and comes after stays
+    cd "$out" && ln -s /dev/stdout standing && "$yoke" tokenize --tokenizer bytes text --output ids || return 1
+    for to in /dev/stdout /dev/fd/1 /proc/self/fd/1 standing; do
+        { echo head; "$yoke" tokenize --tokenizer bytes text --output $to; echo tail; } >opened || return 1
+        { echo head; cat ids; echo tail; } | cmp - opened || return 1
+    done
+    { echo head; "$yoke" predict --from model --data idx:images --output /dev/stdout; echo tail; } >opened || return 1
+    [ "$(sed -n '1p;$p' opened | xargs)" = "head tail" ] && [ "$(wc -l <opened)" = 202 ] || return 1
+    # shellcheck disable=SC2086
+    { echo head; "$yoke" train $short --log /dev/stdout; echo tail; } >opened || return 1
+    cat opened
+    [ "$(sed -n '1p;$p' opened | xargs)" = "head tail" ] && grep -q '"final": true' opened
+)
+ok "a result behind /dev/stdout stands between the lines before and after" kept_open
 kept_input() (
     cd "$out" && printf 'one line\n' | tee rows.txt >rows && ln rows.txt hard && ln -s rows.txt soft || return 1
     for to in rows.txt hard soft; do
