@@ -328,6 +328,23 @@ kept_input() (
             refuses 2 "which would be lost" train --model bert --tokenizer bytes --data csv:rows.txt --log $to --output-dir no &&
             cmp rows rows.txt || return 1
     done
+    mkdir tok && printf '[UNK]\na\n' >tok/vocab.txt && echo 1 | tee er a.bin >b.bin && cp rows c+d.txt &&
+        echo '{"train_batch_size": 4, "gradient_clipping": 1.0}' | tee ds.json >cat.json || return 1
+    kept() { # kept FILE ARGUMENTS...
+        file=$1
+        shift
+        cp "$file" same && refuses 2 "which would be lost" "$@" "$file" && cmp same "$file" || { echo "$file: $*"; return 1; }
+    }
+    new="train --output-dir no --model bert --tokenizer bytes --data"
+    # shellcheck disable=SC2086
+    kept b.bin train --output-dir no --model gpt2 --data tokens:a.bin+b.bin --log && kept c+d.txt $new csv:c+d.txt --log &&
+        kept er $new csv:rows.txt --eval-rows er --log && kept ds.json $new csv:rows.txt --deepspeed ds.json --log &&
+        kept cat.json $new csv:rows.txt,text=one,categories=cat.json --log &&
+        kept images/t10k-labels-idx1-ubyte train --output-dir no --model mlp --data idx:images --log &&
+        kept model/config.json predict --from model --data idx:images --output &&
+        kept model/model.safetensors train --from model --data idx:images --output-dir no --log &&
+        kept tok/vocab.txt tokenize --tokenizer tok text --output &&
+        "$yoke" predict --from model --data idx:images --output model/config.json.txt
 )
 ok "a result in the place of its input is refused" kept_input
 
