@@ -74,6 +74,9 @@ bool model_keys_check(yk_job *job, const char *path, yk_settings *s);
 
 /* False for a folder of quantized weights: the job fails in a line that names the file and the key. */
 bool model_quantized_check(yk_job *job, const char *path);
+/* The file in a folder for which model_quantized_check refuses it; NULL if absent. */
+const char *model_foreign_mark(const char *path);
+bool model_file_there(const char *dir, const char *name);
 /* True if a tensor of that name has scales, zero points or packed values of quantized weights. */
 bool model_quantized_tensor(const char *name);
 

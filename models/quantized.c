@@ -16,6 +16,8 @@ static const char *const keys[] = {"quantization_config", "compression_config", 
 static const char *const files[] = {"quantize_config.json", "quant_config.json", "hf_quant_config.json", "quanto_qmap.json",
                                     "quantization_map.json"};
 
+#define ADAPTER "adapter_config.json"
+
 /* Endings of the tensors that bear scales, zero points or packed values. */
 static const char *const endings[] = {
     ".SCB", ".weight_format", ".absmax", ".quant_map", ".nested_absmax", ".nested_quant_map", ".quant_state.bitsandbytes__nf4",
@@ -24,7 +26,7 @@ static const char *const endings[] = {
     "._data", "._scale", "_blocks", "_scales",
 };
 
-static bool file_there(const char *dir, const char *name)
+bool model_file_there(const char *dir, const char *name)
 {
     char path[4096];
     FILE *f = snprintf(path, sizeof path, "%s/%s", dir, name) < (int)sizeof path ? fopen(path, "rbe") : NULL;
@@ -55,15 +57,23 @@ static void keys_check(yk_job *job, const char *path)
 
 bool model_quantized_check(yk_job *job, const char *path)
 {
-    if (file_there(path, "config.json"))
+    if (model_file_there(path, "config.json"))
         keys_check(job, path);
     for (size_t i = 0; i < sizeof files / sizeof files[0] && yk_ok(job); i++)
-        if (file_there(path, files[i]))
+        if (model_file_there(path, files[i]))
             folder_refuse(job, path, files[i]);
-    if (yk_ok(job) && file_there(path, "adapter_config.json"))
+    if (yk_ok(job) && model_file_there(path, ADAPTER))
         model_fail(job, YK_E_FORMAT, "%.200s: adapter_config.json names an adapter, which Yoke does not apply: merge it into the weights, "
                    "and take that folder (peft: merge_and_unload, save_pretrained)", path);
     return yk_ok(job);
+}
+
+const char *model_foreign_mark(const char *path)
+{
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        if (model_file_there(path, files[i]))
+            return files[i];
+    return model_file_there(path, ADAPTER) ? ADAPTER : NULL;
 }
 
 bool model_quantized_tensor(const char *name)

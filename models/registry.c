@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const model_kind *const kinds[] = {&model_mlp,      &model_resnet20, &model_resnet32, &model_resnet18,
                                           &model_resnet50, &model_gpt2,     &model_bert,     &model_bert_mlm};
@@ -316,19 +317,22 @@ static void copy_files(yk_model *m, const char *folder, const char *dir, const c
         copy_file(m, folder, dir, name[i]);
 }
 
+/* Files beside config.json and the weights: the tokenizer's, a file of both, and the model's. */
+static const char *const companions[] = {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+                                         "vocab.txt",      "vocab.json",            "merges.txt",              "chat_template.jinja",
+                                         "generation_config.json"};
+enum { N_TOKENS = 7, GENERATION = 8, N_COMPANIONS };
+
 /* Writes the companion files of the weights. dir has none of them yet. Data with a tokenizer know the settings it was used with. */
 static void write_companions(yk_model *m, const char *dir)
 {
-    static const char *const tokens[] = {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-                                         "vocab.txt",      "vocab.json",            "merges.txt"};
-    static const char *const others[] = {"generation_config.json", "chat_template.jinja"};
     char path[4096];
     snprintf(path, sizeof path, "%s/config.json", dir);
     yk_settings_save(m->settings, path);
     yk_data_save_tokenizer(m->data, dir);
     if (!m->data || !yk_data_tokenizer(m->data))
-        copy_files(m, m->tokenizer, dir, tokens, sizeof tokens / sizeof tokens[0]);
-    copy_files(m, m->folder, dir, others, sizeof others / sizeof others[0]);
+        copy_files(m, m->tokenizer, dir, companions, N_TOKENS);
+    copy_files(m, m->folder, dir, companions + N_TOKENS, N_COMPANIONS - N_TOKENS);
 }
 
 /* Makes a checkpoint open as a model, if all parameters of the job are this model's. */
@@ -358,6 +362,36 @@ static void write_weights(yk_model *m, const char *dir)
     free(param);
 }
 
+/* Parts with a former model's files in dir: NAME.yoke-gone makes the commit remove NAME. The tokenizer's stay if the new one was read from
+ * there as a single file, or if there is no new one: then they may be the user's. */
+static void former_part(yk_model *m, const char *stage, const char *dir)
+{
+    const char *from = m->data ? yk_data_tokenizer(m->data) : NULL, *stays = NULL, *mark = model_foreign_mark(dir);
+    char path[4096];
+    struct stat a, b;
+    bool any = false;
+    snprintf(path, sizeof path, "%s/%s", dir, companions[0]);
+    const bool single = from && !stat(from, &a) && !stat(path, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+    for (size_t i = 0; i < N_TOKENS; i++)
+        any |= model_file_there(stage, companions[i]);
+    for (size_t i = 0; i < N_COMPANIONS; i++) {
+        if (model_file_there(stage, companions[i]) || !model_file_there(dir, companions[i]))
+            continue;
+        if (i < GENERATION && (single || !any)) {
+            stays = single || stays ? stays : companions[i];
+            continue;
+        }
+        snprintf(path, sizeof path, "%s/%s.yoke-gone", stage, companions[i]);
+        FILE *f = fopen(path, "we");
+        if (!f || fclose(f))
+            model_fail(m->job, YK_E_IO, "%s: cannot be written", path);
+    }
+    if (mark)
+        yk_warn(m->job, "%s: %s was there and is of another model: move it away, as it keeps Yoke from opening the folder", dir, mark);
+    if (stays)
+        yk_warn(m->job, "%s: the tokenizer there (%s) stays, and is not of the saved model: remove it, unless it fits", dir, stays);
+}
+
 void yk_model_save(yk_model *m, const char *dir)
 {
     const char *stage = m ? yk_stage_begin(m->job, dir) : NULL;
@@ -366,5 +400,7 @@ void yk_model_save(yk_model *m, const char *dir)
     write_weights(m, stage);
     if (yk_ok(m->job) && yk_is_main(m->job))
         write_companions(m, stage);
+    if (yk_ok(m->job) && yk_is_main(m->job))
+        former_part(m, stage, dir);
     yk_stage_commit(m->job, dir);
 }

@@ -24,7 +24,7 @@ yoke_SOURCES = tools/bench/mixed.c tools/bench/mixed.h tools/bench/peak_loops.h 
 	tools/plan/disk_probe.h tools/plan/search.c tools/plan/search.h tools/plan/step_times.c tools/plan/step_times.h \
 	tools/plan/table.c tools/plan/table.h tools/plan/work_count.c tools/plan/work_count.h tools/spell.c tools/spell.h tools/eval/metrics.c \
 	tools/eval/metrics.h tools/eval/predict.c tools/eval/predict.h tools/train/alike.c \
-	tools/train/alike.h tools/train/best.c tools/train/best.h \
+	tools/train/alike.h tools/train/best.c tools/train/best.h tools/train/inputs.c tools/train/inputs.h \
 	tools/train/checkpoints.c tools/train/checkpoints.h tools/train/logfile.c tools/train/logfile.h tools/train/leave.c \
 	tools/train/leave.h tools/train/loop.c tools/train/loop.h tools/train/train_options.h tools/train/output.c \
 	tools/train/output.h tools/train/prediction.c tools/train/prediction.h tools/train/train_progress.c \

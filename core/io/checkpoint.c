@@ -33,6 +33,7 @@
 #include "core/io/stamp.h"
 
 #define STATE "trainer_state.json"
+#define MOMENTS "optimizer.safetensors" /* each training writes it; Hugging Face's Trainer writes optimizer.pt */
 #define CHUNK (1u << 20)
 
 struct yk__checkpoint {
@@ -103,8 +104,8 @@ static yk_status sum_file(const char *path, file_sums *sums, yk_error *err)
 }
 
 /* Files that a checkpoint may have besides those its state names; they identify the remains of an unfinished checkpoint. Each of them is
- * NAME.yoke-tmp while it is written (yk__folder_write_file), NAME.tmp in earlier versions. */
-static const char *const known_files[] = {"model.safetensors", "optimizer.safetensors", "registered.safetensors", STATE, "best.json",
+ * NAME.yoke-tmp while it is written (yk__folder_write_file). NAME.tmp may be a user's copy. */
+static const char *const known_files[] = {"model.safetensors", MOMENTS, "registered.safetensors", STATE, "best.json",
                                           YK__CHECKPOINT_MARK, "config.json", "tokenizer.json", "tokenizer_config.json",
                                           "special_tokens_map.json", "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt",
                                           "generation_config.json", "chat_template.jinja"};
@@ -113,7 +114,7 @@ static bool name_is_known(const char *name)
 {
     for (size_t i = 0; i < sizeof known_files / sizeof known_files[0]; i++) {
         const size_t n = strlen(known_files[i]);
-        if (!strncmp(name, known_files[i], n) && (!name[n] || !strcmp(name + n, YK__FOLDER_TMP) || !strcmp(name + n, ".tmp")))
+        if (!strncmp(name, known_files[i], n) && (!name[n] || !strcmp(name + n, YK__FOLDER_TMP)))
             return true;
     }
     return false;
@@ -167,17 +168,66 @@ static void checkpoint_free(yk__checkpoint *ckpt)
     yk__free(ckpt);
 }
 
-/* Refuses an existing folder without a checkpoint of ours; removes an empty one. A Trainer's checkpoint has a file of that name too. */
-static yk_status check_place(const char *dir, yk_error *err)
+/* Without slashes at the end. */
+static size_t name_length(const char *dir)
+{
+    size_t n = strlen(dir);
+    while (n > 1 && dir[n - 1] == '/')
+        n--;
+    return n;
+}
+
+static bool has_file(const char *dir, const char *name)
+{
+    char path[PATH_MAX + 32];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return !access(path, F_OK);
+}
+
+/* A folder that holds a model, and no training to go on with, and a checkpoint that a save put aside are told from one that is empty or
+ * misspelt. */
+static void absent_explain(const char *dir, yk_error *err)
+{
+    char aside[PATH_MAX];
+    snprintf(aside, sizeof aside, "%.*s" YK__CHECKPOINT_OLD, (int)name_length(dir), dir);
+    if (has_file(dir, "config.json"))
+        yk__fail(err, YK_E_FORMAT, "%s: expected a checkpoint (" STATE "), got the folder of a model: open it as a model (--from, "
+                 "yk_model_from_pretrained, yk_model_load)", dir);
+    else if (has_file(aside, STATE))
+        yk__fail(err, err->status, "%s: a save was interrupted while the checkpoint was called %s: rename that to %s", dir, aside, dir);
+}
+
+/* Any JSON; NULL with a failure. */
+static yk_status state_load(const char *dir, json_t **state, yk_error *err)
+{
+    char *path = yk__format("%s/" STATE, dir);
+    if (!path)
+        return yk__fail_mem(err, strlen(dir), "a path");
+    const int fd = open_regular(path, err);
+    if (fd >= 0) {
+        close(fd);
+        yk__json_load(path, YK__JSON_UNIQUE_KEYS, state, err);
+    } else if (access(path, F_OK))
+        absent_explain(dir, err);
+    yk__free(path);
+    return err->status;
+}
+
+/* A state that cannot be read is taken for ours if the moments' file is there. */
+yk_status yk__checkpoint_place(const char *dir, yk_error *err)
 {
     yk_error why = YK_ERROR_INIT;
     json_t *state = NULL;
     if (!yk__folder_is(dir) || !rmdir(dir))
         return YK_OK;
-    if (yk__checkpoint_state(dir, &state, &why) == YK_E_MEM)
+    const bool has_state = has_file(dir, STATE);
+    if (has_state && state_load(dir, &state, &why) == YK_E_MEM)
         yk__fail(err, why.status, "%s", why.text);
-    else if (!yk__checkpoint_ours(state))
-        yk__fail(err, YK_E_IO, "%s: is there and is no checkpoint of Yoke: choose another name", dir);
+    else if (state ? !yk__checkpoint_ours(state) : !has_state || !has_file(dir, MOMENTS))
+        yk__fail(err, YK_E_IO, "%s: is there and is no checkpoint of Yoke (%s): move it away, remove it or choose another name", dir,
+                 state ? "another program wrote its " STATE : has_state ? why.text : "it has no " STATE);
+    else if (!state)
+        yk__log(YK_LOG_WARN, "checkpoint", "%s: this checkpoint is damaged, and a save replaces it", why.text);
     json_decref(state);
     return err->status;
 }
@@ -185,7 +235,7 @@ static yk_status check_place(const char *dir, yk_error *err)
 /* Repairs an interrupted save: moves the old checkpoint back to its place, removes half a new one. */
 static yk_status clear_place(const yk__checkpoint *ckpt, yk_error *err)
 {
-    if (check_place(ckpt->dir, err))
+    if (yk__checkpoint_place(ckpt->dir, err))
         return err->status;
     struct stat st;
     if (lstat(ckpt->dir, &st) && yk__folder_is(ckpt->old) && rename(ckpt->old, ckpt->dir))
@@ -197,15 +247,6 @@ static yk_status clear_place(const yk__checkpoint *ckpt, yk_error *err)
         return err->status;
     return mkdir(ckpt->tmp, 0777) ? yk__fail(err, YK_E_IO, "%s: cannot make the folder: %s", ckpt->tmp, strerror(errno))
                                   : YK_OK;
-}
-
-/* Without slashes at the end. */
-static size_t name_length(const char *dir)
-{
-    size_t n = strlen(dir);
-    while (n > 1 && dir[n - 1] == '/')
-        n--;
-    return n;
 }
 
 char *yk__checkpoint_temporary(const char *dir)
@@ -454,16 +495,6 @@ yk_status yk__checkpoint_sizes(const char *dir, const json_t *state, yk_error *e
     return check_files(dir, state, false, err);
 }
 
-/* A folder that holds a model, and no training to go on with, is told from one that is empty or misspelt. */
-static void model_name(const char *dir, yk_error *err)
-{
-    char *config = yk__format("%s/config.json", dir);
-    if (config && !access(config, R_OK))
-        yk__fail(err, YK_E_FORMAT, "%s: expected a checkpoint (" STATE "), got the folder of a model: open it as a model (--from, "
-                 "yk_model_from_pretrained, yk_model_load)", dir);
-    yk__free(config);
-}
-
 bool yk__checkpoint_ours(const json_t *state)
 {
     const char *format = json_string_value(json_object_get(state, "format"));
@@ -472,21 +503,12 @@ bool yk__checkpoint_ours(const json_t *state)
 
 yk_status yk__checkpoint_state(const char *dir, json_t **state, yk_error *err)
 {
-    char *path = yk__format("%s/" STATE, dir);
+    char path[PATH_MAX];
     json_t *j = NULL, *files;
-    if (!path)
-        return yk__fail_mem(err, strlen(dir), "a path");
-    int fd = open_regular(path, err);
-    if (fd >= 0)
-        close(fd);
-    else if (access(path, F_OK))
-        model_name(dir, err);
-    yk_status s = fd < 0 ? err->status : yk__json_load(path, YK__JSON_UNIQUE_KEYS, &j, err);
+    yk_status s = state_load(dir, &j, err);
+    snprintf(path, sizeof path, "%s/" STATE, dir);
     if (!s)
         s = yk__json_object(j, path, "files", &files, err);
-    if (!s && !json_is_object(files))
-        s = yk__fail(err, YK_E_FORMAT, "%s: \"files\" is %s, expected an object", path, yk__json_type(files));
-    yk__free(path);
     if (s)
         json_decref(j);
     else

@@ -28,7 +28,8 @@
 #define STAGE ".yoke-save"
 #define GONE ".yoke-gone"
 
-static yk_status path_fail(const char *path, const char *what, yk_error *err)
+/* Not inlined, as the library's size counts. */
+__attribute__((noinline)) static yk_status path_fail(const char *path, const char *what, yk_error *err)
 {
     return yk__fail(err, YK_E_IO, "%s: %s: %s", path, what, strerror(errno));
 }
@@ -72,7 +73,7 @@ int yk__folder_open(const char *dir, yk_error *err)
 }
 
 /* The entries of an open folder, which the listing takes over. */
-static DIR *entries_of(int fd, const char *dir, yk_error *err)
+__attribute__((noinline)) static DIR *entries_of(int fd, const char *dir, yk_error *err)
 {
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
     if (fd >= 0 && !d) {
@@ -247,11 +248,42 @@ static yk_status file_replace(const char *path, const char *text, size_t bytes, 
     return err->status ? err->status : yk__folder_sync_parent(path, err);
 }
 
+/* True if a chain of links ends in one of procfs, such as /dev/stdout: that stands for an open file, with a position. *own: its number, if
+ * it is this process's, else -1. */
+static bool link_opened(const char *path, int *own)
+{
+    char at[PATH_MAX], to[PATH_MAX];
+    struct stat st, proc, here, there;
+    snprintf(at, sizeof at, "%s", path);
+    for (int depth = 0; depth < 40 && !lstat(at, &st) && S_ISLNK(st.st_mode) && !stat("/proc/self", &proc); depth++) {
+        char *slash = strrchr(at, '/'), *name = slash ? slash + 1 : at;
+        if (st.st_dev == proc.st_dev) {
+            *own = atoi(name);
+            *own = !fstat(*own, &here) && !stat(at, &there) && here.st_dev == there.st_dev && here.st_ino == there.st_ino ? *own : -1;
+            return true;
+        }
+        const ssize_t n = readlink(at, to, sizeof to - 1);
+        const size_t head = n > 0 && *to == '/' ? 0 : (size_t)(name - at);
+        if (n <= 0 || head + (size_t)n >= sizeof at)
+            return false;
+        memcpy(at + head, to, (size_t)n);
+        at[head + (size_t)n] = 0;
+    }
+    return false;
+}
+
+int yk__folder_opened(const char *path)
+{
+    int own = -1;
+    return link_opened(path, &own) && own >= 0 ? fcntl(own, F_DUPFD_CLOEXEC, 0) : -1;
+}
+
 bool yk__folder_file(const char *path, char real[PATH_MAX])
 {
     struct stat st;
     const bool there = !lstat(path, &st), is_link = there && S_ISLNK(st.st_mode);
-    if (is_link && (!realpath(path, real) || stat(real, &st)))
+    int own;
+    if (is_link && (link_opened(path, &own) || !realpath(path, real) || stat(real, &st)))
         return false;
     if (!is_link)
         snprintf(real, PATH_MAX, "%s", path);
@@ -269,9 +301,14 @@ yk_status yk__folder_write_file(const char *path, const char *text, size_t bytes
     char real[PATH_MAX];
     if (yk__folder_file(path, real))
         return file_replace(real, text, bytes, err);
-    const int fd = open(path, O_WRONLY | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666); /* a pipe without a reader is ENXIO */
+    const int own = yk__folder_opened(path);
+    if (own >= 0)
+        return fd_write(own, path, text, bytes, err);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
+    if (fd < 0 && errno == ENXIO)
+        return yk__fail(err, YK_E_IO, "%s: is a FIFO that no program reads: start its reader first", path);
     if (fd >= 0)
-        fcntl(fd, F_SETFL, 0);
+        fcntl(fd, F_SETFL, O_APPEND);
     return fd_write(fd, path, text, bytes, err);
 }
 
@@ -302,7 +339,10 @@ static yk_status gone_remove(const char *whole, const char *dir, yk_error *err)
             continue;
         if (dir)
             e->d_name[n - k] = 0;
-        if (unlinkat(dir ? place : dirfd(d), e->d_name, 0) && errno != ENOENT)
+        if (!unlinkat(dir ? place : dirfd(d), e->d_name, 0)) {
+            if (dir)
+                yk__log(YK_LOG_WARN, "save", "%s: %s belongs to the files that are replaced, and is removed", dir, e->d_name);
+        } else if (errno != ENOENT && errno != EISDIR) /* a folder of that name is no file of a model */
             yk__fail(err, YK_E_IO, "%s: the former %s cannot be removed: %s", dir ? dir : whole, e->d_name, strerror(errno));
     }
     if (d)
@@ -334,44 +374,6 @@ yk_status yk__stage_begin(const char *dir, char **stage, yk_error *err)
         yk__free(path);
     else
         *stage = path;
-    return err->status;
-}
-
-static bool stage_has(const char *stage, const char *name, struct stat *st)
-{
-    char *path = yk__format("%s/%s", stage, name);
-    const bool has = path && !lstat(path, st);
-    yk__free(path);
-    return has;
-}
-
-static yk_status gone_put(const char *stage, const char *name, yk_error *err)
-{
-    char *path = yk__format("%s/%s" GONE, stage, name);
-    const int fd = path ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666) : -1;
-    if (!path)
-        yk__fail_mem(err, strlen(stage), "a path");
-    else if (fd < 0)
-        path_fail(path, "cannot be created", err);
-    if (fd >= 0)
-        close(fd);
-    yk__free(path);
-    return err->status;
-}
-
-yk_status yk__stage_together(const char *dir, const char *const *names, yk_error *err)
-{
-    char *stage = yk__format("%s/" STAGE ".tmp", dir);
-    struct stat st;
-    bool any = false;
-    if (!stage)
-        return yk__fail_mem(err, strlen(dir), "a path");
-    for (size_t i = 0; names[i]; i++)
-        any = any || stage_has(stage, names[i], &st);
-    for (size_t i = 0; any && names[i] && !err->status; i++)
-        if (!stage_has(stage, names[i], &st) && stage_has(dir, names[i], &st) && !S_ISDIR(st.st_mode) && !gone_put(stage, names[i], err))
-            yk__log(YK_LOG_WARN, "save", "%s: %s belongs to the files that are replaced, and is removed", dir, names[i]);
-    yk__free(stage);
     return err->status;
 }
 

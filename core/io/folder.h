@@ -43,19 +43,21 @@ yk_status yk__folder_exchange(const char *from, const char *to, const char *asid
 
 #define YK__FOLDER_TMP ".yoke-tmp" /* ending of a file or folder under construction, as NAME.tmp may be a user's */
 
-/* Sets the path whose file a new one replaces: path, or a link's target. False if that is a device or a pipe, or a link leads nowhere. */
+/* Sets the path whose file a new one replaces: path, or a link's target. False if that is a device, a pipe or an open file (/dev/stdout),
+ * or a link leads nowhere. */
 bool yk__folder_file(const char *path, char real[PATH_MAX]);
+/* A copy of the descriptor that a name such as /dev/stdout stands for; the caller's to close. -1 for every other name. Opened by name, a
+ * file would lose its position and perhaps its content. */
+int yk__folder_opened(const char *path);
 bool yk__folder_same(const char *one, const char *two); /* two names of one regular file */
-/* A whole file: written beside, synced, renamed. A link stays one. A device or a pipe takes the bytes itself. */
+/* A whole file: written beside, synced, renamed. A link stays one. A device, a pipe or an open file takes the bytes itself. */
 yk_status yk__folder_write_file(const char *path, const char *text, size_t bytes, yk_error *err);
 
 /* ---- Several files of a folder replaced together ----
  * The caller writes them into DIR/.yoke-save.tmp; after they are synced, that becomes DIR/.yoke-save, from which they are moved into
  * DIR. A kill before leaves the old files, a kill in between leaves a DIR/.yoke-save, which check() names. */
 yk_status yk__stage_begin(const char *dir, char **stage, yk_error *err); /* *stage: its path, the caller's to free */
-/* If the stage has one of `names` (NULL ends them), the commit removes those that DIR has and the stage lacks: a reader of DIR would take
- * old and new ones for one set. A line names each. */
-yk_status yk__stage_together(const char *dir, const char *const *names, yk_error *err);
+/* A file NAME.yoke-gone in the stage makes the commit remove DIR/NAME, and a line names it. */
 yk_status yk__stage_commit(const char *dir, yk_error *err);
 void yk__stage_abandon(const char *dir);
 yk_status yk__stage_check(const char *dir, yk_error *err); /* YK_E_FORMAT if a replacement was interrupted */

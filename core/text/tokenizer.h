@@ -42,8 +42,6 @@ int yk__tokenizer_mask(const yk__tokenizer *tok);                  /* id of the 
 int yk__tokenizer_id(const yk__tokenizer *tok, const char *token); /* -1 if not in the vocabulary */
 /* special[id] = 1 for each id below yk__tokenizer_vocab that is marked special: added tokens with that flag, the template's, padding. */
 void yk__tokenizer_mark_special(const yk__tokenizer *tok, uint8_t *special);
-/* Files of a folder that make up one tokenizer; NULL ends them. */
-extern const char *const yk__tokenizer_files[];
 /* Writes the tokenizer into a folder that has none of these files yet. It copies the files it was opened from, with a
  * tokenizer_config.json that holds the casing, accents and class in use. For characters or bytes it writes a tokenizer.json. The folder
  * gives the same ids at any place, here and in transformers. */

@@ -157,9 +157,6 @@ static yk_status file_change(const yk__tokenizer *tok, const char *from, const c
 
 /* ---- Files ---- */
 
-const char *const yk__tokenizer_files[] = {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-                                           "vocab.txt",      "vocab.json",            "merges.txt",              NULL};
-
 static yk_status file_copy(const char *from, const char *to, yk_error *err)
 {
     char *text;
@@ -190,12 +187,13 @@ static yk_status folder_save(const yk__tokenizer *tok, const char *dir, yk_error
 {
     const size_t n = strlen(tok->dir);
     const bool single = n > 5 && !strcmp(tok->dir + n - 5, ".json");
+    static const char *const names[] = {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+                                        "vocab.txt",      "vocab.json",            "merges.txt"};
     yk_status s = YK_OK;
-    for (size_t i = 0; yk__tokenizer_files[i] && !s; i++) {
-        const char *name = yk__tokenizer_files[i];
-        char *to = yk__format("%s/%s", dir, name);
-        char *from = single && i == 0 ? yk__strdup(tok->dir) : yk__format("%s/%s", tok->dir, name);
-        s = to && from ? file_save(tok, from, to, name, err) : yk__fail_mem(err, n, "a path");
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && !s; i++) {
+        char *to = yk__format("%s/%s", dir, names[i]);
+        char *from = single && i == 0 ? yk__strdup(tok->dir) : yk__format("%s/%s", tok->dir, names[i]);
+        s = to && from ? file_save(tok, from, to, names[i], err) : yk__fail_mem(err, n, "a path");
         yk__free(to);
         yk__free(from);
     }

@@ -74,8 +74,7 @@ YK_API void yk_make_dir(yk_job *job, const char *dir);
 /* [all] [waits] Replaces files of dir together: write them into the folder that yk_stage_begin returns, then commit. All ranks get its
  * path, rank 0 writes; NULL after a failure; the path belongs to the job until the next such call. Commit syncs the files and moves them
  * into dir. A kill before commit leaves dir as it was. A kill during commit leaves the new files complete in dir/.yoke-save, and
- * yk_model_from_pretrained names that folder. With a tokenizer's file, those of a former tokenizer go; with config.json, a former
- * generation_config.json. One at a time in a job. */
+ * yk_model_from_pretrained names that folder. A file NAME.yoke-gone there makes the commit remove dir/NAME. One at a time in a job. */
 YK_API const char *yk_stage_begin(yk_job *job, const char *dir);
 YK_API void yk_stage_commit(yk_job *job, const char *dir);
 /* Registers write(object, dir), which rank 0 calls while yk_save makes a checkpoint in dir; its files become part of the checkpoint. */

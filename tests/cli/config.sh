@@ -392,7 +392,10 @@ asked() { # nothing is written but what was answered to the end, into a file tha
     [ $? != 0 ] && grep -q "full.yaml/x.yaml: Not a directory" "$out/err" || { cat "$out/err"; return 1; }
     ln -s full.yaml "$out/link.yaml"
     "$yoke" config --config-file "$out/link.yaml" --force --devices cpu/3 >"$out/stdout" && [ -L "$out/link.yaml" ] &&
-        made "$out/full.yaml" 'yoke launch: --devices cpu/3'
+        made "$out/full.yaml" 'yoke launch: --devices cpu/3' || return 1
+    ln -s aimed.yaml "$out/loose.yaml" # its target is not there yet
+    "$yoke" config --config-file "$out/loose.yaml" --devices cpu/3 >"$out/stdout" && [ -L "$out/loose.yaml" ] &&
+        made "$out/aimed.yaml" 'yoke launch: --devices cpu/3'
 }
 [ -z "$yaml" ] || ok "yoke config writes complete answers alone" asked
 written_all() { # each option of the table about a job's form, written, read back, and refused by train's own rules before a file is there

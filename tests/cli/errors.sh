@@ -303,9 +303,23 @@ kept_kinds() (
     head -c "$(wc -c <ids)" <&3 | cmp - ids && exec 3>&- && [ -p pipe ] && [ -L link ] && [ -L null.bin ] && [ -c /dev/null ] &&
         cmp old ids && cmp new ids && cmp ids.yoke ids.tmp &&
         refuses 1 "full.bin: writing failed" tokenize --tokenizer bytes text --output full.bin && [ -L full.bin ] &&
-        refuses 1 "pipe: cannot be opened for writing" tokenize --tokenizer bytes text --output pipe
+        refuses 1 "pipe: is a FIFO that no program reads: start its reader first" tokenize --tokenizer bytes text --output pipe
 )
 ok "a pipe, a device and a link take the result, and stay what they are" kept_kinds
+kept_open() ( # a name of an open file: what is there before and comes after stays
+    cd "$out" && ln -s /dev/stdout standing && "$yoke" tokenize --tokenizer bytes text --output ids || return 1
+    for to in /dev/stdout /dev/fd/1 /proc/self/fd/1 standing; do
+        { echo head; "$yoke" tokenize --tokenizer bytes text --output $to; echo tail; } >opened || return 1
+        { echo head; cat ids; echo tail; } | cmp - opened || return 1
+    done
+    { echo head; "$yoke" predict --from model --data idx:images --output /dev/stdout; echo tail; } >opened || return 1
+    [ "$(sed -n '1p;$p' opened | xargs)" = "head tail" ] && [ "$(wc -l <opened)" = 202 ] || return 1
+    # shellcheck disable=SC2086
+    { echo head; "$yoke" train $short --log /dev/stdout; echo tail; } >opened || return 1
+    cat opened
+    [ "$(sed -n '1p;$p' opened | xargs)" = "head tail" ] && grep -q '"final": true' opened
+)
+ok "a result behind /dev/stdout stands between the lines before and after" kept_open
 kept_input() (
     cd "$out" && printf 'one line\n' | tee rows.txt >rows && ln rows.txt hard && ln -s rows.txt soft || return 1
     for to in rows.txt hard soft; do
@@ -314,6 +328,23 @@ kept_input() (
             refuses 2 "which would be lost" train --model bert --tokenizer bytes --data csv:rows.txt --log $to --output-dir no &&
             cmp rows rows.txt || return 1
     done
+    mkdir tok && printf '[UNK]\na\n' >tok/vocab.txt && echo 1 | tee er a.bin >b.bin && cp rows c+d.txt &&
+        echo '{"train_batch_size": 4, "gradient_clipping": 1.0}' | tee ds.json >cat.json || return 1
+    kept() { # kept FILE ARGUMENTS...
+        file=$1
+        shift
+        cp "$file" same && refuses 2 "which would be lost" "$@" "$file" && cmp same "$file" || { echo "$file: $*"; return 1; }
+    }
+    new="train --output-dir no --model bert --tokenizer bytes --data"
+    # shellcheck disable=SC2086
+    kept b.bin train --output-dir no --model gpt2 --data tokens:a.bin+b.bin --log && kept c+d.txt $new csv:c+d.txt --log &&
+        kept er $new csv:rows.txt --eval-rows er --log && kept ds.json $new csv:rows.txt --deepspeed ds.json --log &&
+        kept cat.json $new csv:rows.txt,text=one,categories=cat.json --log &&
+        kept images/t10k-labels-idx1-ubyte train --output-dir no --model mlp --data idx:images --log &&
+        kept model/config.json predict --from model --data idx:images --output &&
+        kept model/model.safetensors train --from model --data idx:images --output-dir no --log &&
+        kept tok/vocab.txt tokenize --tokenizer tok text --output &&
+        "$yoke" predict --from model --data idx:images --output model/config.json.txt
 )
 ok "a result in the place of its input is refused" kept_input
 

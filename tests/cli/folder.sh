@@ -80,18 +80,28 @@ ok "casing and added tokens are saved, in checkpoints too, and no folder's name 
 
 replaced() { # in a folder of another model: its tokenizer's further files would be read with the new ones, or in their place
     rm -rf "$out/cased/r" && cp -r "$data/models/bert-tiniest" "$out/cased/r" &&
-        chmod -R u+w "$out/cased/r" && echo mine >"$out/cased/r/notes" || return 1
+        chmod -R u+w "$out/cased/r" && echo mine | tee "$out/cased/r/chat_template.jinja" >"$out/cased/r/notes" ||
+        return 1
     for tokenizer in "$out/cased/here" bytes; do
         "$yoke" train --model bert --model-config hidden_size=8,num_hidden_layers=1,num_attention_heads=1,intermediate_size=8 \
             --max-steps 1 --tokenizer $tokenizer --global-batch 4 --max-length 16 --output-dir "$out/cased/r" --overwrite-output-dir \
             --data "csv:$out/rows.csv,text=text,label=category" || return 1
         ls "$out/cased/r"
-        [ ! -e "$out/cased/r/generation_config.json" ] && [ -e "$out/cased/r/notes" ] &&
+        [ ! -e "$out/cased/r/generation_config.json" ] && [ ! -e "$out/cased/r/chat_template.jinja" ] && [ -e "$out/cased/r/notes" ] &&
             [ "$(says "$out/cased/r" 'hello <new>')" = "$(says $tokenizer 'hello <new>')" ] || return 1
     done
     [ ! -e "$out/cased/r/vocab.txt" ] && [ ! -e "$out/cased/r/special_tokens_map.json" ]
 }
 ok "a model that replaces another does not keep files of its tokenizer" replaced
+
+single() { # a tokenizer's file of the output folder itself: the files beside it stay
+    rm -rf "$out/m" && cp -r "$data/models/bert-tiniest" "$out/m" && chmod -R u+w "$out/m" || return 1
+    classify "$out/m" "$out/m" --tokenizer "$out/m/tokenizer.json" || return 1
+    for file in vocab.txt special_tokens_map.json; do
+        cmp "$data/models/bert-tiniest/$file" "$out/m/$file" || return 1
+    done
+}
+ok "fine-tuning in place by the tokenizer's one file keeps the files beside it" single
 
 companions() { # of the model's folder and of the tokenizer's
     for file in special_tokens_map.json generation_config.json; do
@@ -114,6 +124,15 @@ left() { # left NAME...: what of that naming is in the folder
     echo "$have"
     [ "$have" = "$(printf './%s ' "$@")" ]
 }
+
+leftovers() { # of a former model, where the new one has none: they may be the user's, and are named
+    rm -rf "$out/l" && cp -r "$data/models/bert-tiniest" "$out/l" && chmod -R u+w "$out/l" && echo '{}' >"$out/l/quantize_config.json" &&
+        short --output-dir "$out/l" --overwrite-output-dir --max-steps 1 2>"$out/err" || return 1
+    cat "$out/err"
+    [ -e "$out/l/vocab.txt" ] && grep -qF "$out/l: the tokenizer there (tokenizer.json) stays, and is not of the saved model" "$out/err" &&
+        grep -qF "$out/l: quantize_config.json was there and is of another model: move it away" "$out/err"
+}
+ok "files of a former model that stay are named" leftovers
 
 others() { # what is none of ours is neither followed nor counted nor touched
     rm -rf "$out/o" "$out/p" && mkdir -p "$out/o/checkpoint-2" "$out/o/checkpoint-0001" "$out/o/checkpoint-3/sub" "$out/p" || return 1
@@ -138,7 +157,7 @@ foreign() { # a foreign file stays, in a folder that is named once, and so do a 
     for copy in 3.old 16.tmp; do
         cp -r "$out/copy" "$out/o/checkpoint-$copy" || return 1
     done
-    echo x >"$out/o/checkpoint-4/notes"
+    echo x | tee "$out/o/checkpoint-4/model.safetensors.tmp" >"$out/o/checkpoint-4/notes"
     mkdir "$out/o/checkpoint-4/sub" && echo x >"$out/o/checkpoint-4/sub/model.safetensors"
     short --resume-from-checkpoint last 2>"$out/err" || return 1
     cat "$out/err"
@@ -146,7 +165,8 @@ foreign() { # a foreign file stays, in a folder that is named once, and so do a 
         diff -r "$out/copy" "$out/o/checkpoint-$copy" && rm -r "$out/o/checkpoint-$copy" || return 1
     done
     left checkpoint-4 checkpoint-16 checkpoint-20 &&
-        [ "$(cd "$out/o/checkpoint-4" && find . -type f | sort | tr '\n' ' ')" = "./notes ./sub/model.safetensors " ] &&
+        [ "$(cd "$out/o/checkpoint-4" && find . -type f | sort | tr '\n' ' ')" = \
+            "./model.safetensors.tmp ./notes ./sub/model.safetensors " ] &&
         [ "$(grep -c 'checkpoint-4: .* in it cannot be removed' "$out/err")" = 1 ]
 }
 ok "a foreign file in a checkpoint stays, and its folder is named once; copies of checkpoints stay" foreign
@@ -161,6 +181,16 @@ earlier() { # a run that goes on from an earlier step is the newer one
 }
 ok "after going on from an earlier step the newer checkpoints stay, and 'last' is the newest" earlier
 
+damaged() { # its name is one that this run has to write
+    rm -rf "$out/o"
+    short --max-steps 8 && : >"$out/o/checkpoint-8/trainer_state.json" &&
+        short --max-steps 8 --resume-from-checkpoint last 2>"$out/err" || return 1
+    cat "$out/err"
+    grep -q "checkpoint-8/trainer_state.json: .*is damaged, and a save replaces it" "$out/err" && left checkpoint-4 checkpoint-8 &&
+        short --max-steps 12 --resume-from-checkpoint "$out/o/checkpoint-8"
+}
+ok "a damaged checkpoint is named and replaced" damaged
+
 # ---- A folder that is used ----
 
 used() { # used CODE WORDS ARGUMENTS...
@@ -171,6 +201,24 @@ used() { # used CODE WORDS ARGUMENTS...
     cat "$out/err"
     [ $code = "$want" ] && grep -qF -e "$words" "$out/err"
 }
+aside() { # where no file system exchanges names
+    mv "$out/o/checkpoint-8" "$out/o/checkpoint-8.yoke-old"
+    used 2 "called $out/o/checkpoint-8.yoke-old: rename that to $out/o/checkpoint-8" --resume-from-checkpoint "$out/o/checkpoint-8/"
+}
+ok "a checkpoint that a save put aside is named" aside
+taken() { # checkpoint-6 is of another program, too, and no step of this run
+    for dir in "$@"; do
+        rm -rf "$out/o" && mkdir -p "$out/o/$dir" "$out/o/checkpoint-6" &&
+            echo '{"global_step": 8}' >"$out/o/checkpoint-6/trainer_state.json" &&
+            cp "$out/o/checkpoint-6/trainer_state.json" "$out/o/$dir" || return 1
+        case $dir in *best) set -- --save-total-limit 0 --save-steps 0 --save-strategy best --eval-steps 4;; *) set --;; esac
+        used 1 "$out/o/$dir: is there and is no checkpoint of Yoke (another program wrote" --overwrite-output-dir "$@" &&
+            [ ! -e "$out/o/checkpoint-4" ] && [ ! -e "$out/o/log.jsonl" ] || return 1
+    done
+    rm -r "$out/o/$dir" && short
+}
+ok "a place that another program has is an error before the first step" taken checkpoint-8 checkpoint-best
+rm -rf "$out/o" && short >"$out/lines" 2>&1
 ok "a used folder is refused" used 2 "--output-dir $out/o: there is a training's output already (config.json): --overwrite-output-dir"
 rm -f "$out/o"/*.*
 ok "a folder of checkpoints is refused" used 2 "already (checkpoints)"

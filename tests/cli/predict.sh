@@ -8,7 +8,9 @@ export YOKE_DEVICES=cpu:0
 small_images "$out/images"
 
 trained() {
-    mlp "$out/m" --eval-strategy no --do-predict --max-eval-samples 150 2>/dev/null
+    mkdir "$out/m" && : >"$out/linked" && ln -s ../linked "$out/m/predictions.jsonl" &&
+        mlp "$out/m" --eval-strategy no --do-predict --max-eval-samples 150 2>/dev/null && [ -L "$out/m/predictions.jsonl" ] &&
+        [ "$(wc -l <"$out/linked")" = 150 ]
 }
 ok "a model, and predictions at the end of its training" trained
 

@@ -308,30 +308,31 @@ static bool target_check(const yk__cli *cli, const char *path)
 
 static int file_write(const yk__cli *cli, const char *named, answers given)
 {
-    char fresh[PATH_MAX + 16], real[PATH_MAX];
-    const char *reason, *path = realpath(named, real) ? real : named; /* a link stays one */
+    char fresh[PATH_MAX + 16], path[PATH_MAX];
+    const char *reason;
     FILE *f;
-    folders_make(path);
-    snprintf(fresh, sizeof fresh, "%s" YK__FOLDER_TMP, path);
+    folders_make(named);
+    const bool whole = yk__folder_file(named, path); /* a link stays one; through one that leads nowhere its target is made */
+    snprintf(fresh, sizeof fresh, "%s%s", whole ? path : named, whole ? YK__FOLDER_TMP : "");
     f = fopen(fresh, "we");
     if (f)
         file_print(f, given);
     reason = f ? yk__cli_close_file(f) : strerror(errno);
-    if (!reason && rename(fresh, path))
+    if (whole && !reason && rename(fresh, path))
         reason = strerror(errno);
     if (reason) {
-        if (f)
+        if (f && whole)
             unlink(fresh);
-        yk__cli_usage(&command, "%s: %s", path, reason);
+        yk__cli_usage(&command, "%s: %s", named, reason);
         return YK_EXIT_FAILED;
     }
     if (yk__cli_on(cli, "json")) {
         printf("{\"written\": ");
-        yk__json_text(path);
+        yk__json_text(named);
         printf("}\n");
     } else
-        printf("written to %s; yoke launch and yoke train read it%s%s\n", path, yk__cli_text(cli, "config-file") ? ": --config-file " : "",
-               yk__cli_text(cli, "config-file") ? path : "");
+        printf("written to %s; yoke launch and yoke train read it%s%s\n", named, yk__cli_text(cli, "config-file") ? ": --config-file " : "",
+               yk__cli_text(cli, "config-file") ? named : "");
     return YK_EXIT_OK;
 }
 

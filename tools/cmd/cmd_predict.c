@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/io/folder.h"
 #include "tools/eval/predict.h"
 #include "tools/config/apply.h"
 #include "tools/train/refused.h"
@@ -42,7 +43,8 @@ static void write_rows(const yk__cli *cli, yk_job *job, yk_model *m, yk_data *da
 {
     const char *path = yk__cli_text(cli, "output"), *reason = NULL;
     const bool writes = path && yk_is_main(job);
-    FILE *f = writes ? fopen(path, "we") : stdout;
+    const int own = writes ? yk__folder_opened(path) : -1;
+    FILE *f = own >= 0 ? fdopen(own, "w") : writes ? fopen(path, "we") : stdout;
     char text[4352];
     if (f)
         predict_rows(job, m, data, f, yk__cli_on(cli, "json"));

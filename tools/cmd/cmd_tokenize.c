@@ -13,6 +13,7 @@
 #include "core/io/text.h"
 #include "core/text/tokenizer.h"
 #include "tools/cli.h"
+#include "tools/train/inputs.h"
 
 static const yk__cli_option options[] = {
     {"tokenizer", "DIR|char|bytes", NULL,
@@ -151,6 +152,7 @@ int yk__cmd_tokenize(int argc, char **argv)
     if (yk__cli_text(&cli, "output") && yk__folder_same(cli.positional[0], yk__cli_text(&cli, "output")))
         return yk__cli_usage(&command, "--output %s: is the text itself, which would be lost: name another file", cli.positional[0]);
     max_length = yk__cli_given(&cli, "max-length") ? yk__cli_int(&cli, "max-length", 1, 1 << 24, &bad) : 0;
+    inputs_keep(&cli, &bad);
     if (bad)
         return YK_EXIT_USAGE;
     if (!tokenize_run(&cli, (size_t)max_length, &err))

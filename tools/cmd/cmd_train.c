@@ -478,20 +478,21 @@ static void write_predictions(train_run *r)
 {
     const bool writes = yk_is_main(r->job);
     const char *reason = NULL;
-    char path[4200], fresh[4216], text[4352];
+    char named[4200], path[PATH_MAX], fresh[4352], text[4352];
     FILE *f;
-    snprintf(path, sizeof path, "%s/predictions.jsonl", r->out);
-    snprintf(fresh, sizeof fresh, "%s" YK__FOLDER_TMP, path);
+    snprintf(named, sizeof named, "%s/predictions.jsonl", r->out);
+    const bool whole = yk__folder_file(named, path); /* a link stays one, a device or a pipe takes the lines */
+    snprintf(fresh, sizeof fresh, "%s%s", whole ? path : named, whole ? YK__FOLDER_TMP : "");
     f = writes ? fopen(fresh, "we") : stdout;
     if (f)
         predict_rows(r->job, r->model, r->eval, f, true);
     if (!f || writes)
         reason = f ? yk__cli_close_file(f) : strerror(errno);
-    if (writes && !reason && yk_ok(r->job) && rename(fresh, path)) /* whole, or not there */
+    if (writes && whole && !reason && yk_ok(r->job) && rename(fresh, path)) /* whole, or not there */
         reason = strerror(errno);
     if (!reason)
         return;
-    snprintf(text, sizeof text, "%.4000s: %s", path, reason);
+    snprintf(text, sizeof text, "%.4000s: %s", named, reason);
     yk_fail(r->job, YK_E_IO, text);
 }
 
@@ -517,6 +518,8 @@ static int run_training(const yk__cli *cli)
     checkpoint_resume(&r.kept, r.job, yk__cli_text(cli, "resume-from-checkpoint"));
     if (yk_ok(r.job))
         train_begin(&r);
+    if (yk_ok(r.job))
+        checkpoints_place(&r.kept, r.job, &r.save_when, r.first, r.total, r.per_epoch);
     if (yk_ok(r.job))
         train_reports_open(&r);
     if (yk_ok(r.job)) {

@@ -17,6 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/io/folder.h"
+
 /* Step of a line; LOGFILE_NO_STEP if it has none. */
 static int64_t line_step(const char *line)
 {
@@ -101,7 +103,10 @@ static FILE *file_open(const char *path, bool again)
 FILE *logfile_open(const char *path, int64_t kept)
 {
     const bool again = kept != LOGFILE_ANEW;
+    const int own = yk__folder_opened(path);
     FILE *f;
+    if (own >= 0) /* /dev/stdout: the lines that are there are not this run's */
+        return fdopen(own, "w");
     if (again && !lines_cut(path, kept))
         return NULL;
     f = file_open(path, again);

@@ -25,13 +25,13 @@
 #include "core/base/option.h"
 #include "core/base/word.h"
 #include "core/control/start/origin.h"
-#include "core/io/folder.h"
 #include "core/job/loop/row_padding.h"
 #include "core/job/session/standing.h"
 #include "tools/config/apply.h"
 #include "tools/plan/search.h"
 #include "tools/spell.h"
 #include "tools/train/alike.h"
+#include "tools/train/inputs.h"
 
 double train_seconds(void)
 {
@@ -91,19 +91,23 @@ static bool asks_plan(const yk__cli *cli)
 
 int train_main(const yk__cli_command *command, int argc, char **argv, bool (*check)(const yk__cli *cli), int (*run)(const yk__cli *cli))
 {
-    char **planned = NULL;
+    char **planned = NULL, **typed = train_arguments(argc, argv);
     yk__cli cli;
     int code;
     argv = settings_apply(&(settings_job){command, check}, &argc, argv, &code);
-    if (!argv)
+    if (argv) {
+        code = YK_EXIT_USAGE;
+        argv = yk__spell(command, &argc, argv);
+    }
+    if (!argv) {
+        free(typed);
         return code;
-    argv = yk__spell(command, &argc, argv);
-    if (!argv)
-        return YK_EXIT_USAGE;
+    }
     char **args = train_arguments(argc, argv);
     code = yk__cli_parse(command, argc, argv, &cli);
-    if (code < 0 && check && !check(&cli))
+    if (code < 0 && ((check && !check(&cli)) || (typed && !inputs_keep_words(&cli, typed))))
         code = YK_EXIT_USAGE;
+    free(typed);
     if (code < 0 && asks_plan(&cli)) {
         planned = search_apply(&cli, args[0], &argc, args + 1, &code); /* args: parsing reorders argv */
         free(args);
@@ -328,23 +332,6 @@ static void refuse_absent(const yk__cli *cli, bool *bad)
     }
 }
 
-/* Refuses a file of results that is a file of the data. */
-static void refuse_overwritten(const yk__cli *cli, bool *bad)
-{
-    static const char *const reads[] = {"data", "eval-data"}, *const writes[] = {"output", "log"};
-    for (size_t i = 0; i < 4; i++) {
-        const char *given = yk__cli_text(cli, reads[i / 2]), *to = yk__cli_text(cli, writes[i % 2]);
-        const char *colon = given && to ? strchr(given, ':') : NULL;
-        char path[4096];
-        snprintf(path, sizeof path, "%.*s", colon ? (int)strcspn(colon + 1, ",") : 0, colon ? colon + 1 : "");
-        if (!*path || !yk__folder_same(path, to))
-            continue;
-        yk__cli_usage(cli->command, "--%s %s: is the file of --%s, which would be lost: name another file", writes[i % 2], to,
-                      reads[i / 2]);
-        *bad = true;
-    }
-}
-
 /* Refuses "char" if the loaded model's folder has a tokenizer: "char" would number the present text's characters anew. */
 static void refuse_char(const yk__cli *cli, bool *bad)
 {
@@ -447,7 +434,7 @@ bool train_config(const yk__cli *cli, yk_config *config)
     refuse_pair(cli, &bad);
     refuse_from(cli, &bad);
     refuse_absent(cli, &bad);
-    refuse_overwritten(cli, &bad);
+    inputs_keep(cli, &bad);
     refuse_char(cli, &bad);
     refuse_no_devices(cli, &bad);
     refuse_idle_data_options(cli, &bad);

@@ -19,7 +19,6 @@
 #include "core/job/checkpoint/job_hash.h"
 #include "core/job/checkpoint/stored_values.h"
 #include "core/job/param.h"
-#include "core/text/tokenizer.h"
 
 struct yk_weights {
     yk_job *job;
@@ -297,21 +296,13 @@ const char *yk_stage_begin(yk_job *job, const char *dir)
     return yk_ok(job) ? job->scratch : NULL;
 }
 
-static yk_status stage_commit(const char *dir, yk_error *err)
-{
-    static const char *const model[] = {"config.json", "generation_config.json", NULL};
-    if (yk__stage_together(dir, yk__tokenizer_files, err) || yk__stage_together(dir, model, err))
-        return err->status;
-    return yk__stage_commit(dir, err);
-}
-
 void yk_stage_commit(yk_job *job, const char *dir)
 {
     YK__ACT_HERE(YK__ACT_CALL);
     yk_error err = YK_ERROR_INIT;
     if (yk_is_main(job) && !yk_ok(job))
         yk__stage_abandon(dir);
-    else if (yk_is_main(job) && stage_commit(dir, &err))
+    else if (yk_is_main(job) && yk__stage_commit(dir, &err))
         yk__job_fail(job, &err);
     yk_barrier(job);
 }

@@ -205,6 +205,27 @@ START_TEST(a_model)
 }
 END_TEST
 
+/* A program that stages files of its own loses no other, but one that it names. */
+START_TEST(a_commit_leaves_unstaged_files)
+{
+    strcpy(folder, "/tmp/yoke-kill-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(place, sizeof place, "%s/model", folder);
+    shell_run("mkdir %s && cd %s && for f in tokenizer.json tokenizer_config.json vocab.txt generation_config.json merges.txt; do "
+              "echo old >$f; done", place, place);
+    yk_job *job = open_job();
+    const char *stage = yk_stage_begin(job, place);
+    ck_assert_ptr_nonnull(stage);
+    shell_run("cd %s && echo new | tee config.json >tokenizer_config.json && : >merges.txt.yoke-gone", stage);
+    yk_stage_commit(job, place);
+    ck_assert_int_eq(yk_close(job), 0);
+    ck_assert(text_is("tokenizer.json", "old\n") && text_is("vocab.txt", "old\n") && text_is("generation_config.json", "old\n"));
+    ck_assert(text_is("config.json", "new\n") && text_is("tokenizer_config.json", "new\n"));
+    shell_run("cd %s && test \"$(ls -A | wc -l)\" = 5", place);
+    shell_run("rm -rf %s", folder);
+}
+END_TEST
+
 /* A save that was interrupted is finished by the next one into that folder. */
 START_TEST(a_model_saved_after_a_kill)
 {
@@ -299,6 +320,7 @@ int main(void)
     TCase *t = tcase_create("kill");
     tcase_set_timeout(t, 120);
     tcase_add_test(t, a_model);
+    tcase_add_test(t, a_commit_leaves_unstaged_files);
     tcase_add_test(t, a_model_saved_after_a_kill);
     tcase_add_test(t, a_checkpoint);
     return suite_run("job_kill", t);

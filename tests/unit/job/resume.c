@@ -562,8 +562,8 @@ END_TEST
 /* Half a checkpoint, which a save that was killed left behind. */
 START_TEST(remains_are_cleared)
 {
-    static const char *const remains[] = {"added_tokens.json", "generation_config.json", "chat_template.jinja", "tokenizer_config.json.tmp",
-                                          "trainer_state.json.tmp", "best.json", "registered.safetensors"};
+    static const char *const remains[] = {"added_tokens.json", "generation_config.json", "chat_template.jinja", "best.json",
+                                          "tokenizer_config.json.yoke-tmp", "trainer_state.json.yoke-tmp", "registered.safetensors"};
     char path[200];
     struct stat st;
     make_files();
@@ -676,6 +676,35 @@ START_TEST(checkpoints_of_other_programs_are_not_replaced)
 }
 END_TEST
 
+/* A state that was cut short, or is not to be read: the next save of the training takes the place, and says so. */
+START_TEST(a_damaged_checkpoint_is_replaced)
+{
+    static const char *const harm[] = {": > trainer_state.json", "echo '{' > trainer_state.json",
+                                       "rm trainer_state.json && mkfifo trainer_state.json", "sed -i '/\"files\"/,$d' trainer_state.json"};
+    char cmd[600], said[1000];
+    make_files();
+    for (size_t i = 0; i < sizeof harm / sizeof *harm; i++) {
+        run r = run_start(false);
+        yk_save(r.job, checkpoint);
+        ck_assert_int_eq(yk_close(r.job), 0);
+        snprintf(cmd, sizeof cmd, "cd %s && echo mine > notes && %s", checkpoint, harm[i]);
+        ck_assert_int_eq(system(cmd), 0);
+        log_take();
+        r = run_start(false);
+        yk_save(r.job, checkpoint);
+        log_give(said, sizeof said);
+        ck_assert_msg(yk_ok(r.job), "%s: %s", harm[i], yk_error_text(r.job));
+        ck_assert_msg(strstr(said, "is damaged, and a save replaces it") != NULL, "%s: \"%s\"", harm[i], said);
+        yk_load(r.job, checkpoint);
+        ck_assert_msg(yk_ok(r.job), "%s: %s", harm[i], yk_error_text(r.job));
+        ck_assert_int_eq(yk_close(r.job), 0);
+        snprintf(cmd, sizeof cmd, "[ \"$(cat %s/notes)\" = mine ]", checkpoint);
+        ck_assert_int_eq(system(cmd), 0);
+    }
+    remove_files();
+}
+END_TEST
+
 /* Counts of batches are integers beyond 2^24, the limit of f32, in weight files and in checkpoints. */
 static void check_file(const char *path, int64_t want)
 {
@@ -739,6 +768,7 @@ int main(void)
     tcase_add_test(t, copies_of_a_checkpoint_stay);
     tcase_add_test(t, other_folders_are_not_replaced);
     tcase_add_test(t, checkpoints_of_other_programs_are_not_replaced);
+    tcase_add_test(t, a_damaged_checkpoint_is_replaced);
     tcase_add_test(t, counts_stay_whole);
     return suite_run("job_resume", t);
 }
