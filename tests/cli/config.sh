@@ -576,6 +576,8 @@ batches() { # train_batch_size = micro batch x accumulation x ranks, each given,
 T
     printf '{"train_batch_size": 16}' >"$out/batch.json"
     ACCELERATE_GRADIENT_ACCUMULATION_STEPS=2 beside 0 --deepspeed "$out/batch.json" && has '--global-batch 8' || return 1
+    ACCELERATE_GRADIENT_ACCUMULATION_STEPS=2 beside 0 --deepspeed '{"train_batch_size": 16, "train_micro_batch_size_per_gpu": 4}' &&
+        has '--gradient-accumulation-steps 4' || return 1
     [ -n "$yaml" ] || return 0
     printf 'yoke: 1\ntrain:\n  gradient-accumulation-steps: 2\n' >"$out/two.yaml"
     printf 'yoke: 1\ntrain:\n  per-device-train-batch-size: 4\n' >"$out/four.yaml"
@@ -607,6 +609,8 @@ twins() { # keys of one meaning: each is read, and two that differ are refused; 
             [ "$(grep -c 'threshold: .: not needed' "$out/shown")" = 2 ] || { cat "$out/shown"; return 1; }
     done
     clip='{"gradient_clipping": 2}'
+    beside 0 --deepspeed '{"zero_optimization": {"stage": 0, "offload_optimizer": {"device": "nvme"}}}' &&
+        grep -q 'device: nvme: not needed' "$out/shown" || { cat "$out/shown"; return 1; }
     beside 0 --config-file "$out/ds.json" --config-file "$out/./ds.json" && beside 0 --config-file none --config-file "$out/ds.json" &&
         has '--max-grad-norm 0.5' && beside 0 --deepspeed "$clip" --config-file "$out/ds.json" --config-file none &&
         ! grep 'max-grad-norm 0.5' "$out/shown" || return 1

@@ -241,14 +241,20 @@ static void finish_precision(settings *s, const char *file, const yk__tree *map)
 #define MICRO_OPTION "per-device-train-batch-size"
 #define STEPS_OPTION "gradient-accumulation-steps"
 
-/* The number of an option that is typed, of a file, or of the environment; 0 if there is none. */
+/* The number of an option that is typed, or of a file; 0 if there is none. */
 static double number_said(const settings *s, const char *name)
 {
     const settings_option *own = settings_find(s, SETTINGS_TRAIN, name);
-    const int k = s->command ? yk__cli_find(s->command, name, strlen(name)) : -1;
-    const char *typed = settings_typed(s, name), *variable = k < 0 ? NULL : s->command->options[k].env;
-    const char *said = typed ? typed : own ? own->value : variable ? getenv(variable) : NULL;
+    const char *typed = settings_typed(s, name), *said = typed || !own ? typed : own->value;
     return said ? strtod(said, NULL) : 0;
+}
+
+/* The number of an option's variable, which counts where no option is said; 0 if there is none. */
+static double number_preset(const settings *s, const char *name)
+{
+    const int k = s->command ? yk__cli_find(s->command, name, strlen(name)) : -1;
+    const char *variable = k < 0 ? NULL : s->command->options[k].env, *text = variable ? getenv(variable) : NULL;
+    return text ? strtod(text, NULL) : 0;
 }
 
 /* The numbers of a batch that are given, as "train_micro_batch_size_per_gpu 4 x gradient_accumulation_steps 2 x 2 ranks". */
@@ -272,7 +278,8 @@ static void batch_text(const yk__tree *map, double micro, double steps, double r
 static void finish_batch(settings *s, const char *file, const yk__tree *map, double ranks)
 {
     const double all = settings_number(map, "train_batch_size", 0), given = settings_number(map, "train_micro_batch_size_per_gpu", 0);
-    const double steps = number_said(s, STEPS_OPTION), other = number_said(s, MICRO_OPTION), micro = other > 0 ? other : given;
+    const double said = number_said(s, STEPS_OPTION), other = number_said(s, MICRO_OPTION), micro = other > 0 ? other : given;
+    const double steps = said || micro ? said : number_preset(s, STEPS_OPTION);
     const settings_place at = settings_at(map, "train_batch_size");
     const settings_place of_micro = settings_at(map, "train_micro_batch_size_per_gpu");
     char text[200];
@@ -374,8 +381,8 @@ static void finish_schedule(settings *s, const char *file, const yk__tree *map)
                      params && params->child ? settings_of(params) : settings_at(map, "scheduler.type"));
 }
 
-/* "host", "nvme:DIR", or NULL, of a place's device. */
-static const char *offload_place(settings *s, const char *file, const yk__tree *map, const char *what, char *text, size_t size)
+/* "host", "nvme:DIR", or NULL, of a place's device. read: the stage has a use for it. */
+static const char *offload_place(settings *s, const char *file, const yk__tree *map, const char *what, bool read, char *text, size_t size)
 {
     char path[96];
     snprintf(path, sizeof path, "zero_optimization.%s.device", what);
@@ -389,7 +396,7 @@ static const char *offload_place(settings *s, const char *file, const yk__tree *
     if (strcmp(device, "nvme"))
         return "host";
     folder = settings_text(map, path);
-    if (!folder)
+    if (!folder && read)
         settings_say(s, file, line, path, "expected the folder of device nvme, got nothing");
     snprintf(text, size, "nvme:%s", folder ? folder : "");
     return text;
@@ -415,8 +422,8 @@ static void finish_offload(settings *s, const char *file, const yk__tree *map, i
     char state_text[512], params_text[512], place[560], text[1200] = "";
     const char *ratio = "zero_optimization.offload_optimizer.ratio";
     const double part = settings_number(map, ratio, 1);
-    const char *state = offload_place(s, file, map, "offload_optimizer", state_text, sizeof state_text);
-    const char *params = offload_place(s, file, map, "offload_param", params_text, sizeof params_text);
+    const char *state = offload_place(s, file, map, "offload_optimizer", stage >= 1, state_text, sizeof state_text);
+    const char *params = offload_place(s, file, map, "offload_param", stage == 3, params_text, sizeof params_text);
     state = !state && settings_on(map, "zero_optimization.cpu_offload", false) ? "host" : state;
     params = !params && settings_on(map, "zero_optimization.cpu_offload_params", false) ? "host" : params;
     if (params && stage < 3)
