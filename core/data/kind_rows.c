@@ -23,6 +23,7 @@ struct text_rows {
     yk__rows *rows;
     int64_t *row_map; /* row -> row of the file; NULL if they are the same */
     int32_t *ids;     /* ids of file row r: ids[at[r]..at[r + 1]) */
+    int32_t *types;   /* their segments; NULL: each is 0 */
     size_t *at;
 };
 
@@ -55,6 +56,8 @@ static yk_status fill_rows(const yk__dataset *set, const int64_t *rows, int64_t 
     for (int64_t i = 0; i < n; i++, ids += width, mask += width) {
         int64_t r = text_row(state, rows[i]), len = (int64_t)(state->at[r + 1] - state->at[r]);
         memcpy(ids, state->ids + state->at[r], (size_t)len * sizeof *ids);
+        if (state->types)
+            memcpy(types + i * width, state->types + state->at[r], (size_t)len * sizeof *types);
         for (int64_t k = 0; k < width; k++) {
             mask[k] = k < len;
             if (k >= len)
@@ -68,11 +71,28 @@ static yk_status fill_rows(const yk__dataset *set, const int64_t *rows, int64_t 
     return YK_OK;
 }
 
+/* Keeps the segments of a row's ids, which begin at `at`, from the first row on that has one besides 0; false without memory. */
+static bool types_keep(struct text_rows *state, size_t *capacity, size_t at, const yk__ids *ids)
+{
+    const bool first = !state->types;
+    size_t k = 0;
+    while (first && k < ids->count && !ids->type[k])
+        k++;
+    if (k == ids->count)
+        return true;
+    if (yk__grow(&state->types, capacity, at + ids->count, sizeof *state->types))
+        return false;
+    if (first)
+        memset(state->types, 0, at * sizeof *state->types);
+    memcpy(state->types + at, ids->type, ids->count * sizeof *state->types);
+    return true;
+}
+
 static yk_status encode_rows(struct text_rows *state, const yk__tokenizer *tokenizer, const char *path, int64_t max_length, int *vocab,
                              yk_error *err)
 {
     const yk__rows *text_rows = state->rows;
-    size_t cap = 0;
+    size_t cap = 0, types_cap = 0;
     int64_t cut = 0;
     yk__ids ids = {0};
     yk__encoder *enc;
@@ -87,7 +107,8 @@ static yk_status encode_rows(struct text_rows *state, const yk__tokenizer *token
                                 0, 1, (size_t)max_length, &ids, err);
         if (st == YK_E_FORMAT)
             yk__fail_in(err, "%s: line %" PRId64, path, text_rows->line[i]);
-        if (!st && yk__grow(&state->ids, &cap, state->at[i] + ids.count, sizeof *state->ids))
+        if (!st && (yk__grow(&state->ids, &cap, state->at[i] + ids.count, sizeof *state->ids) ||
+                    !types_keep(state, &types_cap, state->at[i], &ids)))
             st = yk__fail_mem(err, (state->at[i] + ids.count) * sizeof *state->ids, "token ids");
         if (st)
             break;
@@ -286,6 +307,7 @@ static void close_rows(void *opened)
     yk__rows_close(state->rows);
     yk__free(state->row_map);
     yk__free(state->ids);
+    yk__free(state->types);
     yk__free(state->at);
     yk__free(state);
 }

@@ -51,7 +51,10 @@ static yk_status encode_text(yk__dataset *set, const char *text, size_t bytes, y
     st = yk__encoder_encode(encoder, text, bytes, NULL, 0, 0, 0, ids, err);
     set->vocab = yk__encoder_vocab(encoder);
     yk__encoder_free(encoder);
-    yk__free(ids->type); /* each is 0, and they take as much memory as the ids */
+    if (!st && set->mask && ids->count && ids->type[0])
+        st = yk__fail(err, YK_E_FORMAT, "the tokenizer's post_processor has type_id 1 for a single text, and running text has segment 0: "
+                      "write 0 there");
+    yk__free(ids->type); /* they take as much memory as the ids */
     ids->type = NULL;
     return st == YK_E_FORMAT ? yk__fail_in(err, "%s", set->path) : st;
 }

@@ -125,10 +125,6 @@ static yk_status template_read(const struct tok_source *src, const json_t *v, co
     for (size_t i = 0; i < json_array_size(list); i++)
         if (template_piece(src, json_array_get(list, i), tokens, p, err))
             return err->status;
-    for (int i = 0; !strcmp(key, "single") && i < p->count; i++)
-        if (p->piece[i].type)
-            return yk__fail(err, YK_E_FORMAT, "%s: post_processor: single: type_id is 1, expected 0: a text alone has segment 0 in each "
-                            "model here", src->path);
     return YK_OK;
 }
 

@@ -152,9 +152,22 @@ made() { # made FILE WANT...: the options that a file becomes
         grep -q -x -e "$want" "$out/shown" || { echo "$file: no $want"; cat "$out/shown"; return 1; }
     done
 }
+beside() { # beside CODE ARGUMENTS..: yoke train --dry-run of files beside other files and what is typed
+    want=$1
+    shift
+    "$yoke" train --dry-run --model mlp --data "idx:$out/images" --output-dir "$out/never" "$@" >"$out/shown" 2>"$out/err"
+    code=$?
+    [ $code = "$want" ] || { echo "$*: $code"; cat "$out/shown" "$out/err"; return 1; }
+}
+has() { # has OPTION..: a file made it
+    for want; do
+        grep -qx -e "yoke train: $want" "$out/shown" || { echo "no $want"; cat "$out/shown" "$out/err"; return 1; }
+    done
+}
 absent() { # a key that is not there has DeepSpeed's number; where that differs by version, a line says which one holds
     printf '{"optimizer": {"type": "SGD"}, "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 5}}}' >"$out/absent.json"
-    made "$out/absent.json" 'yoke train: --learning-rate 0.001' 'yoke train: --lr-scheduler-kwargs warmup_max_lr=0.001' || return 1
+    made "$out/absent.json" 'yoke train: --learning-rate 0.001' 'yoke train: --momentum 0' \
+        'yoke train: --lr-scheduler-kwargs warmup_max_lr=0.001' || return 1
     printf '{"optimizer": {"type": "SGD", "params": {"lr": "auto"}}, "scheduler": {"type": "WarmupDecayLR", "params": %s}}' \
         '{"warmup_max_lr": "auto"}' >"$out/auto.json"
     made "$out/auto.json" 'yoke train: --optim sgd' && ! grep -q -e --learning-rate -e 0.001 "$out/shown" || { cat "$out/shown"; return 1; }
@@ -166,6 +179,59 @@ absent() { # a key that is not there has DeepSpeed's number; where that differs 
         rates --deepspeed '{"gradient_clipping": "auto"}' >"$out/said" && ! grep "$line" "$out/err" || { cat "$out/said"; return 1; }
 }
 ok "absent keys of a DeepSpeed file have its defaults" absent
+
+presets() { # the number of an absent key gives way, without a word, to what is typed and to what another file says
+    printf '{"optimizer": {"type": "SGD"}, "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": "auto"}}, %s}' \
+        '"fp16": {"enabled": true}, "gradient_clipping": 1' >"$out/preset.json"
+    made "$out/preset.json" 'yoke train: --learning-rate 0.001' 'yoke train: --momentum 0' 'yoke train: --warmup-steps 0' \
+        'yoke train: --loss-scaling rule=deepspeed,.*' 'yoke train: --lr-scheduler-kwargs warmup_max_lr=0.001' || return 1
+    beside 0 --deepspeed "$out/preset.json" --learning-rate 3e-4 --momentum 0.5 --warmup-steps 7 --loss-scaling fixed=8 &&
+        ! grep -e 'takes the place' -e 'not needed' "$out/shown" "$out/err" || return 1
+    beside 2 --deepspeed "$out/preset.json" --learning-rate -1 && ! grep 'preset.json.*learning-rate' "$out/err" || return 1
+    printf '{"optimizer": {"type": "SGD", "params": {"lr": 3e-4, "momentum": 0.9}}, "scheduler": {"type": "WarmupLR", "params": %s}, %s}' \
+        '{"warmup_num_steps": 7, "warmup_max_lr": 1}' '"fp16": {"enabled": true, "loss_scale": 8}' >"$out/says.json"
+    for files in "--config-file $out/preset.json --deepspeed $out/says.json" "--config-file $out/says.json --deepspeed $out/preset.json"; do
+        # shellcheck disable=SC2086
+        beside 0 $files && has '--learning-rate 3e-4' '--momentum 0.9' '--warmup-steps 7' '--loss-scaling fixed=8' \
+            '--lr-scheduler-kwargs warmup_max_lr=1' || return 1
+    done
+    [ -n "$yaml" ] || return 0
+    printf 'yoke: 1\ntrain:\n  learning-rate: 3e-4\n  momentum: 0.5\n  loss-scaling: fixed=8\n  warmup-steps: 7\n' >"$out/says.yaml"
+    beside 0 --config-file "$out/says.yaml" --deepspeed "$out/preset.json" &&
+        has '--learning-rate 3e-4' '--momentum 0.5' '--loss-scaling fixed=8' '--warmup-steps 7' && ! grep warmup_max_lr "$out/shown"
+}
+ok "the number of an absent key gives way to one that is said" presets
+
+belongings() { # settings of the file that belong to a value of it that the command line replaces
+    while IFS='|' read -r file typed dropped kept; do
+        # shellcheck disable=SC2086
+        beside 0 --deepspeed "$file" $typed || return 1
+        for key in $dropped; do
+            grep -q "$key: .*: not needed: the command line's .* has no use for" "$out/shown" ||
+                { echo "$typed: $key"; cat "$out/shown"; return 1; }
+        done
+        for key in $kept; do
+            grep -q "$key: .*: \(honoured\|mapped\)" "$out/shown" || { echo "$typed: $key"; cat "$out/shown"; return 1; }
+        done
+        [ -n "$dropped" ] || ! grep 'has no use for' "$out/shown" "$out/err" || return 1
+    done <<'T'
+{"scheduler":{"type":"WarmupLR","params":{"warmup_num_steps":10}}}|--lr-scheduler-type linear||warmup_num_steps
+{"scheduler":{"type":"WarmupLR","params":{"warmup_max_lr":1,"warmup_type":"log"}}}|--lr-scheduler-type linear|max_lr warmup_type|
+{"scheduler":{"type":"WarmupLR","params":{"warmup_max_lr":1}}}|--lr-scheduler-type WarmupLR||warmup_max_lr
+{"optimizer":{"type":"AdamW","params":{"lr":1,"betas":[0.9,0.99],"eps":1e-8}}}|--optim sgd|betas eps|lr
+{"optimizer":{"type":"AdamW","params":{"lr":1,"betas":[0.9,0.99],"eps":1e-8}}}|--optim adam||betas eps lr
+{"optimizer":{"type":"SGD","params":{"momentum":0.5}}}|--optim adamw_torch|momentum|
+{"optimizer":{"type":"SGD"}}|--optim adamw||
+{"fp16":{"enabled":true,"loss_scale":8}}|--precision bf16|loss_scale|
+{"fp16":{"enabled":true}}|--bf16||
+{"fp16":{"enabled":true,"loss_scale":8}}|--fp16||loss_scale
+{"zero_optimization":{"stage":3,"param_persistence_threshold":5,"zero_hpz_partition_size":2}}|--shard zero2|threshold partition_size|
+{"zero_optimization":{"stage":3,"param_persistence_threshold":5}}|--shard FULL_SHARD||threshold
+{"tensorboard":{"enabled":true,"output_path":"a","job_name":"x"}}|--report-to none|output_path job_name|
+T
+    beside 0 --fsdp-config '{"sharding_strategy": "SHARD_GRAD_OP"}' --shard zero2
+}
+ok "settings of a replaced value of the file go with it" belongings
 
 stage3() { # each name of it trains, and processors say that they share one copy
     for form in "--deepspeed={\"zero_optimization\":{\"stage\":3},\"train_micro_batch_size_per_gpu\":16}" "--fsdp=full_shard auto_wrap" \
@@ -502,8 +568,25 @@ batches() { # train_batch_size = micro batch x accumulation x ranks, each given,
 16|"auto"|4|cpu:0!|train_batch_size: 16 is no multiple of --gradient-accumulation-steps 3|--gradient-accumulation-steps 3
 16|4|4|cpu:0!|_per_gpu 4 x --gradient-accumulation-steps 2 x 1 rank: expected 8|--gradient-accumulation-steps 2
 16|4|"auto"|cpu:0!|global-batch 8 gradient-accumulation-steps 2|--per-device-train-batch-size 8
+16|"auto"|"auto"|cpu:0!|gradient-accumulation-steps 4|--per-device-train-batch-size 4
+16|"auto"|"auto"|cpu:0! cpu:0!|gradient-accumulation-steps 2|--per_device_train_batch_size=4
+16|"auto"|"auto"|cpu:0!|16 is no multiple of --per-device-train-batch-size 5 x 1 rank: expected a multiple of 5|--batch-size 5
+16|"auto"|4|cpu:0!|16 is not --per-device-train-batch-size 2 x gradient_accumulation_steps 4 x 1 rank: expected 8|--batch-size 2
+16|4|4|cpu:0!|16 is not --per-device-train-batch-size 2 x gradient_accumulation_steps 4 x 1 rank: expected 8|--batch-size 2
+16|4|4|cpu:0!|global-batch 2 gradient-accumulation-steps 4|--per-device-train-batch-size 2 --gradient-accumulation-steps 8
+16|"auto"|"auto"|cpu:0!|global-batch 8 grad|--accelerator-config {"gradient_accumulation_kwargs":{"num_steps":2}}
 16|4|2|cpu:0! cpu:0! cpu:0!|16 is not train_micro_batch_size_per_gpu 4 x gradient_accumulation_steps 2 x 3 ranks: expected 24
 T
+    printf '{"train_batch_size": 16}' >"$out/batch.json"
+    ACCELERATE_GRADIENT_ACCUMULATION_STEPS=2 beside 0 --deepspeed "$out/batch.json" && has '--global-batch 8' || return 1
+    ACCELERATE_GRADIENT_ACCUMULATION_STEPS=2 beside 0 --deepspeed '{"train_batch_size": 16, "train_micro_batch_size_per_gpu": 4}' &&
+        has '--gradient-accumulation-steps 4' || return 1
+    [ -n "$yaml" ] || return 0
+    printf 'yoke: 1\ntrain:\n  gradient-accumulation-steps: 2\n' >"$out/two.yaml"
+    printf 'yoke: 1\ntrain:\n  per-device-train-batch-size: 4\n' >"$out/four.yaml"
+    beside 0 --deepspeed "$out/batch.json" --config-file "$out/two.yaml" && has '--global-batch 8' &&
+        beside 0 --deepspeed "$out/batch.json" --config-file "$out/four.yaml" && has '--gradient-accumulation-steps 4' &&
+        ! grep global-batch "$out/shown"
 }
 ok "the batch of a DeepSpeed file, for the ranks of --devices" batches
 
@@ -518,8 +601,22 @@ twins() { # keys of one meaning: each is read, and two that differ are refused; 
     printf '{%s, "csv_monitor": {"enabled": true, "output_path": "a", "job_name": "n"}}' "$board" >"$out/twin.json"
     made "$out/twin.json" 'yoke train: --report-to tensorboard,csv' 'yoke train: --logging-dir a' 'yoke train: --run-name n' || return 1
     printf '{%s, "csv_monitor": {"enabled": true, "output_path": "b"}}' "$board" >"$out/twin.json"
-    refused 'csv_monitor.output_path: b, and tensorboard.output_path (line 1) is a: expected one' config --dry-run \
+    refused 'csv_monitor.output_path: b, and tensorboard.output_path (line 1) is a: expected one value, or --logging-dir' config --dry-run \
         --config-file "$out/twin.json" || return 1
+    beside 0 --deepspeed "$out/twin.json" --logging-dir c &&
+        [ "$(grep -c 'output_path: .: not needed: the command line takes' "$out/shown")" = 2 ] || { cat "$out/shown"; return 1; }
+    for stage in 2 3; do # thresholds of stage 3
+        printf '{"zero_optimization": {"stage": %s, "param_persistence_threshold": 7, "stage3_param_persistence_threshold": 8}}' $stage \
+            >"$out/twin.json"
+        beside 0 --deepspeed "$out/twin.json" $([ $stage = 2 ] || echo --keep-whole 9) &&
+            [ "$(grep -c 'threshold: .: not needed' "$out/shown")" = 2 ] || { cat "$out/shown"; return 1; }
+    done
+    clip='{"gradient_clipping": 2}'
+    beside 0 --deepspeed '{"zero_optimization": {"stage": 0, "offload_optimizer": {"device": "nvme"}}}' &&
+        grep -q 'device: nvme: not needed' "$out/shown" || { cat "$out/shown"; return 1; }
+    beside 0 --config-file "$out/ds.json" --config-file "$out/./ds.json" && beside 0 --config-file none --config-file "$out/ds.json" &&
+        has '--max-grad-norm 0.5' && beside 0 --deepspeed "$clip" --config-file "$out/ds.json" --config-file none &&
+        ! grep 'max-grad-norm 0.5' "$out/shown" || return 1
     refused 'ds.json is given already, and one of them counts' train --config-file "$out/ds.json" --config-file "$out/twin.json" &&
         refused 'ds.json is given already' train --deepspeed "$out/ds.json" --deepspeed-config "$out/twin.json" || return 1
     [ -n "$yaml" ] || return 0

@@ -18,8 +18,11 @@
 
 #include "core/base/mem.h"
 #include "core/base/option.h"
+#include "core/base/word.h"
 #include "core/control/start/origin.h"
+#include "core/io/folder.h"
 #include "core/launch/device_choice.h"
+#include "core/run/stage.h"
 #include "tools/spell.h"
 
 /* Options that name settings. */
@@ -42,7 +45,6 @@ typedef struct applier {
     const yk__cli_command *command;
     settings read;
     const char *given[SOURCES];
-    bool typed[YK_CLI_OPTIONS]; /* by option of the command */
     bool rank, speaks, dry;     /* rank of a job; its first rank */
     char devices[1024];         /* space for a.read.devices */
     const char *program;        /* base name of the program that yoke launch starts; NULL if absent, or yoke train, which reads the file
@@ -89,23 +91,20 @@ static int source_of(const yk__cli_command *c, const char *name, size_t n)
     return -1;
 }
 
-/* A typed option of this number; numbers that a file's combine with, and --devices in our words. value: NULL for a switch. */
+/* A typed option of this number, and --devices in our words. value: NULL for a switch. */
 static void applier_note(applier *a, int k, const char *name, size_t n, const char *value)
 {
-    const char *own = a->command->options[k].name;
-    a->typed[k] = true;
-    if (value && yk__cli_is_named(own, "gradient-accumulation-steps", 27))
-        a->read.typed_steps = strtod(value, NULL);
-    else if (value && yk__cli_is_named(own, "per-device-train-batch-size", 27))
-        a->read.typed_micro = strtod(value, NULL);
-    else if (value && yk__cli_is_named(own, "global-batch", 12))
-        a->read.typed_global = strtod(value, NULL);
-    else if (yk__cli_is_named(own, "learning-rate", 13))
-        a->read.typed_rate = true;
+    a->read.typed[k] = value ? value : "";
     if (strcmp(a->command->options[k].name, "devices"))
         return;
     yk__spell_option(a->command, name, n, &value, a->devices, sizeof a->devices);
     a->read.devices = value;
+}
+
+/* True if the value of --config-file or its like names no file. */
+static bool is_none(const char *value)
+{
+    return !*value || !strcasecmp(value, "none") || yk__cli_truth(value) == 0;
 }
 
 /* One option; *i moves on over its value. */
@@ -124,7 +123,7 @@ static void applier_take(applier *a, int argc, char **argv, int *i)
     a->dry = a->dry || (n == 7 && !strncmp(name, "dry-run", 7)) || (n == 7 && !strncmp(name, "dry_run", 7));
     if (source >= 0 && (eq || next)) {
         const char *before = a->given[source], *value = eq ? eq + 1 : next;
-        if (before && strcmp(before, value))
+        if (before && !is_none(before) && !is_none(value) && strcmp(before, value) && !yk__folder_same(before, value))
             settings_say(&a->read, NULL, 0, NULL, "--%.*s %.200s: %.200s is given already, and one of them counts: expected one", (int)n,
                          name, value, before);
         a->given[source] = value;
@@ -180,10 +179,11 @@ static void applier_read(applier *a)
     a->read.ranks = size ? strtod(size, NULL) : a->read.ranks;
     if (!a->rank && command_has(a->command, "devices") && !command_launches(a->command))
         a->read.ranks_count = ranks_count;
-    for (int i = 0; i < SOURCES; i++) {
+    for (int n = 0; n < SOURCES; n++) {
+        const int i = (n + SOURCES - 1) % SOURCES; /* the last first: its accumulation counts in the batch of DeepSpeed's */
         char option[64];
         snprintf(option, sizeof option, "--%.*s", (int)strcspn(sources[i].names, "|"), sources[i].names);
-        if (!a->given[i] || !*a->given[i] || !strcasecmp(a->given[i], "none") || yk__cli_truth(a->given[i]) == 0)
+        if (!a->given[i] || is_none(a->given[i]))
             continue;
         if (sources[i].words)
             settings_read_strategy(&a->read, option, a->given[i]);
@@ -194,14 +194,15 @@ static void applier_read(applier *a)
     }
 }
 
-/* The option has no effect in this run: a line says so, and the fate of its keys for --dry-run. */
+/* The option has no effect in this run: a line says so unless the file lacks the key, and the fate of its keys for --dry-run. */
 static void applier_drop(applier *a, const char *fmt, const char *what, const settings_option *o)
 {
     char text[512];
     if (!a->speaks)
         return;
     snprintf(text, sizeof text, fmt, what);
-    yk__cli_usage(a->command, "%s%s%s, line %u", text, " of ", o->file, o->line);
+    if (!o->preset)
+        yk__cli_usage(a->command, "%s%s%s, line %u", text, " of ", o->file, o->line);
     if (a->dry)
         settings_drop(&a->read, o, text);
 }
@@ -213,15 +214,49 @@ static bool is_typed(const applier *a, const char *name)
                                         "num-processes|nproc-per-node"};
     bool valued = false;
     const int k = option_of(a->command, name, strlen(name), &valued);
-    if (k >= 0 && a->typed[k])
+    if (k >= 0 && a->read.typed[k])
         return true;
     for (size_t i = 0; i < sizeof alike / sizeof alike[0]; i++)
         for (size_t j = 0; yk__cli_is_named(alike[i], name, strlen(name)) && j < a->command->n_options; j++) {
             const char *other = a->command->options[j].name;
-            if (a->typed[j] && yk__cli_is_named(alike[i], other, strcspn(other, "|")))
+            if (a->read.typed[j] && yk__cli_is_named(alike[i], other, strcspn(other, "|")))
                 return true;
         }
     return false;
+}
+
+/* The option as typed, in a word that a table has; NULL if it is not typed. */
+static const char *typed_word(const applier *a, const char *owner)
+{
+    const char *typed = settings_typed(&a->read, owner);
+    yk__stage stage;
+    if (!strcmp(owner, "precision") && settings_typed(&a->read, "bf16"))
+        return "bf16";
+    if (!strcmp(owner, "precision") && settings_typed(&a->read, "fp16"))
+        return "fp16";
+    return typed && !strcmp(owner, "shard") && yk__stage_find(typed, &stage) ? stage.word : typed;
+}
+
+/* The typed option whose value has no use for this option of a file, as the file has it for its own value; else NULL. */
+static const char *owner_find(const applier *a, const settings_option *o)
+{
+    static const struct {
+        const char *owner, *options, *words; /* words: "" for the file's own value */
+        bool use;                            /* these words have a use for the options; else all but these */
+    } belongings[] = {{"lr-scheduler-type", "lr-scheduler-kwargs", "", true},
+                      {"optim", "momentum", "sgd", true},
+                      {"optim", "adam-beta1|adam-beta2|adam-epsilon", "sgd", false},
+                      {"precision", "loss-scaling", "fp16=float16=half=f16", true},
+                      {"shard", "shard-within|keep-whole|prefetch-units|reshard-after-forward", "params", true},
+                      {"report-to", "run-name|logging-dir", "none", false}};
+    for (size_t i = 0; i < sizeof belongings / sizeof belongings[0]; i++) {
+        const char *typed = typed_word(a, belongings[i].owner), *words = belongings[i].words;
+        const settings_option *own = settings_find(&a->read, SETTINGS_TRAIN, belongings[i].owner);
+        if (typed && own && yk__cli_is_named(belongings[i].options, o->name, strlen(o->name)) &&
+            (yk__word_find(*words ? words : own->value, typed, strlen(typed)) >= 0) != belongings[i].use)
+            return belongings[i].owner;
+    }
+    return NULL;
 }
 
 /* A message of the command about this option names its file, line and key. */
@@ -239,8 +274,15 @@ static void option_note(const settings_option *o)
 static void option_apply(applier *a, const settings_option *o)
 {
     char *word;
+    const char *owner = owner_find(a, o);
+    char other[160];
     if (is_typed(a, o->name)) {
         applier_drop(a, "the command line takes the place of --%s", o->name, o);
+        return;
+    }
+    if (owner) {
+        snprintf(other, sizeof other, "--%s has no use for --%s", owner, o->name);
+        applier_drop(a, "the command line's %s", other, o);
         return;
     }
     word = settings_word(o); /* until the process ends, as the list */
@@ -285,7 +327,7 @@ static void ranks_check(applier *a)
 {
     const settings_option *ranks = settings_find(&a->read, SETTINGS_LAUNCH, "num-processes");
     const int k = yk__cli_find(a->command, "devices", 7);
-    if (a->rank || !ranks || atoi(ranks->value) < 2 || (k >= 0 && a->typed[k]) || getenv("YOKE_DEVICES") ||
+    if (a->rank || !ranks || atoi(ranks->value) < 2 || (k >= 0 && a->read.typed[k]) || getenv("YOKE_DEVICES") ||
         settings_find(&a->read, SETTINGS_LAUNCH, "devices"))
         return;
     settings_say(&a->read, ranks->file, ranks->line, "num_processes",
@@ -376,7 +418,7 @@ static void say_other(applier *a)
         const settings_option *o = &a->read.option[i];
         if (!option_is_other(a, o))
             continue;
-        if (strcmp(o->name, SETTINGS_ROWS))
+        if (strcmp(o->name, SETTINGS_ROWS) && !o->preset)
             n += (size_t)snprintf(text + n, sizeof text - n, "%s--%s", n ? ", " : "", o->name);
         if (a->dry)
             settings_drop(&a->read, o, "this command does not train");
@@ -479,7 +521,7 @@ static char **applier_join(applier *a, char *const *typed, int kept, int end, in
 char **settings_apply(const settings_job *job, int *argc, char **argv, int *code)
 {
     const yk__cli_command *command = job->command;
-    applier a = {.command = command};
+    applier a = {.command = command, .read.command = command};
     static char **list; /* the result; static, as nothing frees it */
     const int given = *argc;
     bool decided = false;

@@ -47,9 +47,26 @@ void settings_say(settings *s, const char *file, uint32_t line, const char *key,
         s->message[s->messages++] = text_keep(s, text);
 }
 
+static void option_free(settings_option *o)
+{
+    yk__free(o->name);
+    yk__free(o->value);
+    yk__free(o->key);
+}
+
+static void option_remove(settings *s, size_t k)
+{
+    option_free(&s->option[k]);
+    memmove(&s->option[k], &s->option[k + 1], (--s->options - k) * sizeof *s->option);
+}
+
 void settings_put(settings *s, settings_scope scope, const char *name, const char *value, const char *file, settings_place at)
 {
     const settings_option *before = settings_find(s, scope, name);
+    if (before && before->preset) {
+        option_remove(s, (size_t)(before - s->option));
+        before = NULL;
+    }
     if (before && before->value && value && strcmp(before->value, value))
         settings_say(s, file, at.line, at.key, "--%s would be %s, and %s, line %u makes it %s: leave one", name, value, before->file,
                      before->line,
@@ -58,6 +75,28 @@ void settings_put(settings *s, settings_scope scope, const char *name, const cha
         s->option[s->options++] =
             (settings_option){.scope = scope, .name = text_keep(s, name), .value = text_keep(s, value), .key = text_keep(s, at.key),
                               .file = file, .line = at.line};
+}
+
+void settings_preset(settings *s, const char *name, const char *value, const char *file)
+{
+    const size_t before = s->options;
+    if (settings_find(s, SETTINGS_TRAIN, name))
+        return;
+    settings_put(s, SETTINGS_TRAIN, name, value, file, (settings_place){1, NULL});
+    if (s->options > before)
+        s->option[before].preset = true;
+}
+
+const char *settings_typed(const settings *s, const char *name)
+{
+    const int k = s->command ? yk__cli_find(s->command, name, strlen(name)) : -1;
+    return k < 0 ? NULL : s->typed[k];
+}
+
+double settings_typed_number(const settings *s, const char *name)
+{
+    const char *text = settings_typed(s, name);
+    return text ? strtod(text, NULL) : 0;
 }
 
 void settings_part_of(settings *s, const char *name, const char *value, const char *file, settings_place at)
@@ -119,11 +158,8 @@ void settings_free(settings *s)
         yk__free(s->item[i].path);
         yk__free(s->item[i].value);
     }
-    for (size_t i = 0; i < s->options; i++) {
-        yk__free(s->option[i].name);
-        yk__free(s->option[i].value);
-        yk__free(s->option[i].key);
-    }
+    for (size_t i = 0; i < s->options; i++)
+        option_free(&s->option[i]);
     for (size_t i = 0; i < s->parts; i++) {
         yk__free(s->part[i].value);
         yk__free(s->part[i].key);

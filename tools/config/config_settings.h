@@ -81,6 +81,7 @@ typedef struct settings_option {
     const char *file;
     uint32_t line;
     bool dropped;       /* by settings_drop */
+    bool preset;        /* of a key that the file lacks: it gives way to what another file says or is typed, without a word */
 } settings_option;
 
 /* A key's part of an option that several keys make. */
@@ -109,9 +110,8 @@ typedef struct settings {
     double ranks; /* of the job, if the caller knows; else 0 */
     double (*ranks_count)(const struct settings *s); /* counts them where a key needs it, 0 if it cannot; NULL: nobody can */
     const char *devices; /* for ranks_count: --devices as typed; NULL: not */
-    double typed_steps, typed_micro, typed_global; /* --gradient-accumulation-steps, --per-device-train-batch-size and --global-batch as
-                                                    * typed; 0: not */
-    bool typed_rate; /* --learning-rate */
+    const yk__cli_command *command; /* whose options are typed; NULL: none */
+    const char *typed[YK_CLI_OPTIONS]; /* by option of the command: its value as typed, "" for a switch; NULL: not typed */
     const char *unclipped; /* DeepSpeed's file without gradient_clipping; NULL: none */
     yk_error err; /* only for memory; errors in a file are messages */
 } settings;
@@ -130,6 +130,11 @@ void settings_free(settings *s);
 void settings_say(settings *s, const char *file, uint32_t line, const char *key, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 void settings_put(settings *s, settings_scope scope, const char *name, const char *value, const char *file, settings_place at);
+/* Puts the option if no file says it; one that does takes its place. */
+void settings_preset(settings *s, const char *name, const char *value, const char *file);
+/* The option's value on the command line, "" for a switch; NULL: not typed. */
+const char *settings_typed(const settings *s, const char *name);
+double settings_typed_number(const settings *s, const char *name); /* 0: not typed */
 /* Notes the key's part of the option. name: of static memory. */
 void settings_part_of(settings *s, const char *name, const char *value, const char *file, settings_place at);
 /* Walks a map by a table: checks kinds, notes fates, adds options, and gives each word and integer in the tree its canonical form, so

@@ -213,6 +213,7 @@ static void finish_precision(settings *s, const char *file, const yk__tree *map)
 {
     const bool half = settings_on(map, "fp16.enabled", false), brain = settings_on(map, "bf16.enabled", false);
     const double fixed = settings_number(map, "fp16.loss_scale", 0);
+    const size_t parts = s->parts;
     char text[256];
     if (half && brain)
         settings_say(s, file, settings_line(map, "bf16.enabled"), "bf16.enabled",
@@ -231,52 +232,77 @@ static void finish_precision(settings *s, const char *file, const yk__tree *map)
                  ldexp(1, (int)settings_number(map, "fp16.initial_scale_power", 16)), settings_number(map, "fp16.loss_scale_window", 1000),
                  settings_number(map, "fp16.hysteresis", 2), settings_number(map, "fp16.min_loss_scale", 1),
                  settings_on(map, "fp16.consecutive_hysteresis", false) ? ",consecutive=1" : "");
-    settings_put(s, SETTINGS_TRAIN, "loss-scaling", text, file, settings_at(map, "fp16"));
+    if (s->parts > parts || settings_text(map, "fp16.consecutive_hysteresis"))
+        settings_put(s, SETTINGS_TRAIN, "loss-scaling", text, file, settings_at(map, "fp16"));
+    else
+        settings_preset(s, "loss-scaling", text, file);
+}
+
+#define MICRO_OPTION "per-device-train-batch-size"
+#define STEPS_OPTION "gradient-accumulation-steps"
+
+/* The number of an option that is typed, or of a file; 0 if there is none. */
+static double number_said(const settings *s, const char *name)
+{
+    const settings_option *own = settings_find(s, SETTINGS_TRAIN, name);
+    const char *typed = settings_typed(s, name), *said = typed || !own ? typed : own->value;
+    return said ? strtod(said, NULL) : 0;
+}
+
+/* The number of an option's variable, which counts where no option is said; 0 if there is none. */
+static double number_preset(const settings *s, const char *name)
+{
+    const int k = s->command ? yk__cli_find(s->command, name, strlen(name)) : -1;
+    const char *variable = k < 0 ? NULL : s->command->options[k].env, *text = variable ? getenv(variable) : NULL;
+    return text ? strtod(text, NULL) : 0;
 }
 
 /* The numbers of a batch that are given, as "train_micro_batch_size_per_gpu 4 x gradient_accumulation_steps 2 x 2 ranks". */
-static void batch_text(double micro, double steps, bool typed, double ranks, char *text, size_t size)
+static void batch_text(const yk__tree *map, double micro, double steps, double ranks, char *text, size_t size)
 {
+    const char *of_micro = "train_micro_batch_size_per_gpu", *of_steps = "gradient_accumulation_steps";
     size_t n = 0;
     *text = 0;
     if (micro)
-        n = (size_t)snprintf(text, size, "train_micro_batch_size_per_gpu %.15g", micro);
+        n = (size_t)snprintf(text, size, "%s %.15g", settings_number(map, of_micro, 0) == micro ? of_micro : "--" MICRO_OPTION, micro);
     if (steps)
         n += (size_t)snprintf(text + n, size - n, "%s%s %.15g", n ? " x " : "",
-                              typed ? "--gradient-accumulation-steps" : "gradient_accumulation_steps", steps);
+                              settings_number(map, of_steps, 0) == steps ? of_steps : "--" STEPS_OPTION, steps);
     if (micro && ranks > 0)
         snprintf(text + n, size - n, " x %.15g rank%s", ranks, ranks > 1 ? "s" : "");
 }
 
 /* train_batch_size = micro batch x accumulation x ranks; 0: not given, or "auto". Without a micro batch the rows of a step are over all
- * ranks, whose parts may be unequal here. What is typed counts in place of the file's number, so that the rows of a step stay. */
+ * ranks, whose parts may be unequal here. A micro batch or accumulation that is said elsewhere counts in place of the file's, so that the
+ * rows of a step stay. A typed --global-batch takes the place of train_batch_size itself. */
 static void finish_batch(settings *s, const char *file, const yk__tree *map, double ranks)
 {
     const double all = settings_number(map, "train_batch_size", 0), given = settings_number(map, "train_micro_batch_size_per_gpu", 0);
-    const double steps = s->typed_steps > 0 ? s->typed_steps : settings_number(map, "gradient_accumulation_steps", 0);
-    const double micro = given && !steps && s->typed_micro > 0 ? s->typed_micro : given;
+    const double said = number_said(s, STEPS_OPTION), other = number_said(s, MICRO_OPTION), micro = other > 0 ? other : given;
+    const double steps = said || micro ? said : number_preset(s, STEPS_OPTION);
     const settings_place at = settings_at(map, "train_batch_size");
+    const settings_place of_micro = settings_at(map, "train_micro_batch_size_per_gpu");
     char text[200];
     if (given && !all)
-        put_number(s, "per-device-train-batch-size", given, file, settings_at(map, "train_micro_batch_size_per_gpu"));
+        put_number(s, MICRO_OPTION, given, file, of_micro);
     if (!all)
         return;
     if (micro && !(ranks > 0) && s->ranks_count)
         ranks = s->ranks = s->ranks_count(s);
     const double unit = (micro ? micro : 1) * (steps ? steps : 1) * (micro && ranks > 0 ? ranks : 1);
-    const bool whole = micro && steps && ranks > 0, rows_typed = s->typed_global > 0 || (steps && s->typed_micro > 0);
-    batch_text(micro, steps, s->typed_steps > 0, ranks, text, sizeof text);
+    const bool whole = micro && steps && ranks > 0, rows_typed = settings_typed_number(s, "global-batch") > 0;
+    batch_text(map, micro, steps, ranks, text, sizeof text);
     if (!rows_typed && (whole ? all != unit : fmod(all, unit) != 0))
         settings_say(s, file, at.line, "train_batch_size", "%.15g is %s %s: expected %s%.15g", all, whole ? "not" : "no multiple of", text,
                      whole ? "" : "a multiple of ", unit);
-    else if (micro && !steps && ranks > 0) {
-        if (!rows_typed)
-            put_number(s, "gradient-accumulation-steps", all / unit, file, at);
-        put_number(s, "global-batch", micro * ranks, file, at);
-    } else if (micro && !steps)
+    else if (micro && !steps && !(ranks > 0))
         settings_put(s, SETTINGS_TRAIN, SETTINGS_ROWS, NULL, file, at);
-    else
-        put_number(s, "global-batch", all / (steps ? steps : 1), file, at);
+    else {
+        if (micro && !steps && !rows_typed)
+            put_number(s, STEPS_OPTION, all / unit, file, at);
+        if (given || !(other > 0)) /* else it takes the place of no number of this file */
+            put_number(s, "global-batch", micro && !steps ? micro * ranks : all / (steps ? steps : 1), file, other > 0 ? of_micro : at);
+    }
 }
 
 static void finish_optimizer(settings *s, const char *file, const yk__tree *map)
@@ -304,8 +330,11 @@ static bool is_given(const yk__tree *map, const char *part, const char *name)
 /* Numbers of absent keys that DeepSpeed and this command have otherwise. Of gradient_clipping DeepSpeed itself has had two. */
 static void finish_absent(settings *s, const char *file, const yk__tree *map)
 {
-    if (settings_text(map, "optimizer.type") && !is_given(map, "optimizer", "lr"))
-        settings_put(s, SETTINGS_TRAIN, "learning-rate", "0.001", file, settings_at(map, "optimizer.type"));
+    const char *type = settings_text(map, "optimizer.type");
+    if (type && !is_given(map, "optimizer", "lr"))
+        settings_preset(s, "learning-rate", "0.001", file);
+    if (type && (type[0] | 32) == 's' && !is_given(map, "optimizer", "momentum"))
+        settings_preset(s, "momentum", "0", file);
     if (!yk__tree_get(map, "gradient_clipping") && !settings_find(s, SETTINGS_TRAIN, "max-grad-norm"))
         s->unclipped = file;
 }
@@ -320,7 +349,10 @@ static bool finish_warmup(settings *s, const char *file, const yk__tree *map)
     const bool automatic = steps && steps->kind == YK__TREE_TEXT && !strcasecmp(steps->text, "auto");
     if (!warms || !(automatic || (settings_text(map, path) && !steps->text[strspn(steps->text, "0123456789")])))
         return false;
-    settings_put(s, SETTINGS_TRAIN, "warmup-steps", automatic ? "0" : steps->text, file, settings_at(map, path));
+    if (automatic)
+        settings_preset(s, "warmup-steps", "0", file);
+    else
+        settings_put(s, SETTINGS_TRAIN, "warmup-steps", steps->text, file, settings_at(map, path));
     return true;
 }
 
@@ -337,16 +369,20 @@ static void finish_schedule(settings *s, const char *file, const yk__tree *map)
             settings_part_of(s, "lr-scheduler-kwargs", from < sizeof text ? text + from : "", file, settings_of(c));
         }
     const char *type = settings_text(map, "scheduler.type");
+    const settings_option *rate = settings_find(s, SETTINGS_TRAIN, "learning-rate");
+    const bool given = n, other_rate = settings_typed(s, "learning-rate") || (rate && !rate->preset && rate->file != file);
     if (type && yk__word_find("warmuplr|warmupdecaylr", type, strlen(type)) >= 0 && !is_given(map, "scheduler", "warmup_max_lr") &&
-        !s->typed_rate && n < sizeof text) /* DeepSpeed's own, whatever the optimizer's rate is */
+        !other_rate && n < sizeof text) /* DeepSpeed's own, whatever the optimizer's rate is */
         n += (size_t)snprintf(text + n, sizeof text - n, "%swarmup_max_lr=0.001", n ? "," : "");
-    if (n && n < sizeof text)
+    if (n && !given)
+        settings_preset(s, "lr-scheduler-kwargs", text, file);
+    else if (n && n < sizeof text)
         settings_put(s, SETTINGS_TRAIN, "lr-scheduler-kwargs", text, file,
                      params && params->child ? settings_of(params) : settings_at(map, "scheduler.type"));
 }
 
-/* "host", "nvme:DIR", or NULL, of a place's device. */
-static const char *offload_place(settings *s, const char *file, const yk__tree *map, const char *what, char *text, size_t size)
+/* "host", "nvme:DIR", or NULL, of a place's device. read: the stage has a use for it. */
+static const char *offload_place(settings *s, const char *file, const yk__tree *map, const char *what, bool read, char *text, size_t size)
 {
     char path[96];
     snprintf(path, sizeof path, "zero_optimization.%s.device", what);
@@ -360,7 +396,7 @@ static const char *offload_place(settings *s, const char *file, const yk__tree *
     if (strcmp(device, "nvme"))
         return "host";
     folder = settings_text(map, path);
-    if (!folder)
+    if (!folder && read)
         settings_say(s, file, line, path, "expected the folder of device nvme, got nothing");
     snprintf(text, size, "nvme:%s", folder ? folder : "");
     return text;
@@ -386,8 +422,8 @@ static void finish_offload(settings *s, const char *file, const yk__tree *map, i
     char state_text[512], params_text[512], place[560], text[1200] = "";
     const char *ratio = "zero_optimization.offload_optimizer.ratio";
     const double part = settings_number(map, ratio, 1);
-    const char *state = offload_place(s, file, map, "offload_optimizer", state_text, sizeof state_text);
-    const char *params = offload_place(s, file, map, "offload_param", params_text, sizeof params_text);
+    const char *state = offload_place(s, file, map, "offload_optimizer", stage >= 1, state_text, sizeof state_text);
+    const char *params = offload_place(s, file, map, "offload_param", stage == 3, params_text, sizeof params_text);
     state = !state && settings_on(map, "zero_optimization.cpu_offload", false) ? "host" : state;
     params = !params && settings_on(map, "zero_optimization.cpu_offload_params", false) ? "host" : params;
     if (params && stage < 3)
@@ -413,14 +449,16 @@ static void finish_offload(settings *s, const char *file, const yk__tree *map, i
         settings_put(s, SETTINGS_TRAIN, "offload", text, file, settings_at(map, "zero_optimization"));
 }
 
-/* The one of two keys of one meaning that has a value; two values that differ are an error. */
-static const char *twin_of(settings *s, const char *file, const yk__tree *map, const char *first, const char *second)
+/* The one of two keys of this option that has a value; two values that differ are an error, unless the option is typed. */
+static const char *twin_of(settings *s, const char *file, const yk__tree *map, const char *const of[2], const char *option)
 {
-    const char *one = settings_text(map, first), *two = settings_text(map, second);
-    if (one && two && strcmp(one, two) != 0)
-        settings_say(s, file, settings_line(map, second), second, "%s, and %s (line %u) is %s: expected one value", two, first,
-                     settings_line(map, first), one);
-    return one || !two ? first : second;
+    const char *one = settings_text(map, of[0]), *two = settings_text(map, of[1]);
+    if (one && two && settings_typed(s, option))
+        settings_part_of(s, option, two, file, settings_at(map, of[1])); /* is dropped with the first */
+    else if (one && two && strcmp(one, two) != 0)
+        settings_say(s, file, settings_line(map, of[1]), of[1], "%s, and %s (line %u) is %s: expected one value, or --%s", two, of[0],
+                     settings_line(map, of[0]), one, option);
+    return one || !two ? of[0] : of[1];
 }
 
 static void finish_zero(settings *s, const char *file, const yk__tree *map)
@@ -430,9 +468,9 @@ static void finish_zero(settings *s, const char *file, const yk__tree *map)
                                              "zero_optimization.param_persistence_threshold", "zero_optimization.zero_hpz_partition_size"};
     const double given = settings_number(map, "zero_optimization.stage", -1), bucket =
         settings_number(map, "zero_optimization.reduce_bucket_size", 0);
-    const char *of_whole = twin_of(s, file, map, of_stage_3[0], of_stage_3[1]);
-    const double whole = settings_number(map, of_whole, -1);
     const int stage = given >= 0 && given <= 3 ? (int)given : 0;
+    const char *of_whole = stage == 3 ? twin_of(s, file, map, of_stage_3, "keep-whole") : of_stage_3[0];
+    const double whole = settings_number(map, of_whole, -1);
     char text[40];
     if (given >= 0)
         settings_put(s, SETTINGS_TRAIN, "shard", stages[stage], file, settings_at(map, "zero_optimization.stage"));
@@ -467,8 +505,8 @@ static void finish_monitors(settings *s, const char *file, const yk__tree *map)
     if (!on[0] && !on[1])
         return;
     const int k = !on[0];
-    const char *folder = on[0] && on[1] ? twin_of(s, file, map, folders[0], folders[1]) : folders[k];
-    const char *name = on[0] && on[1] ? twin_of(s, file, map, names[0], names[1]) : names[k];
+    const char *folder = on[0] && on[1] ? twin_of(s, file, map, folders, "logging-dir") : folders[k];
+    const char *name = on[0] && on[1] ? twin_of(s, file, map, names, "run-name") : names[k];
     settings_put(s, SETTINGS_TRAIN, "report-to", on[0] && on[1] ? "tensorboard,csv" : k ? "csv" : "tensorboard", file,
                  settings_at(map, enabled[k]));
     if (settings_text(map, folder))

@@ -9,6 +9,7 @@
  */
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -527,7 +528,7 @@ static void restore_scaler(yk__scaler *s, const json_t *o)
     const int64_t left = json_integer_value(json_object_get(o, "left"));
     if (!o || s->rule == YK_SCALER_FIXED || (rule && !strcmp(rule, yk__resume_scaling(YK_SCALER_FIXED))))
         return;
-    s->scale = real_of(json_object_get(o, "scale"), s->scale);
+    s->scale = fmax(real_of(json_object_get(o, "scale"), s->scale), s->floor);
     if (rule && strcmp(rule, yk__resume_scaling(s->rule)) != 0)
         return;
     s->good_steps = json_integer_value(json_object_get(o, "count"));

@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "core/base/mem.h"
+#include "core/data/dataset.h"
+#include "core/data/loader.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
 #include "core/text/tokenizer.h"
@@ -253,7 +255,7 @@ static const struct folder {
     {BERT_TXT, .config = "{\"model_specific_special_tokens\":[]}", .refused = "model_specific_special_tokens: expected an object"},
     {BERT_TXT, .config = "{\"model_input_names\":\"input_ids\"}", .refused = "model_input_names: expected a list, found a string"},
     {BERT_TXT, .config = "{\"truncation_side\":3}", .refused = "truncation_side: expected a name, found an integer"},
-    {BERT_JSON, .find = "\"type_id\": 0", .replace = "\"type_id\": 1", .refused = "post_processor: single: type_id is 1, expected 0"},
+    {BERT_JSON, .find = "\"type_id\": 0", .replace = "\"type_id\": 1", .text = "Hello", .ids = "101 7592 102"},
     {BERT_JSON, .find = "\"type_id\": 1", .replace = "\"type_id\": true",
      .refused = "post_processor: type_id: expected a whole number from 0 to 1, found true"},
     {BERT_JSON, .find = "\"type_id\": 1", .replace = "\"type_id\": \"1\"", .refused = "type_id: expected a whole number from 0 to 1"},
@@ -621,6 +623,67 @@ START_TEST(bytes_and_characters_are_saved)
 }
 END_TEST
 
+static yk__dataset *open_texts(const char *kind, const char *dir, double mask)
+{
+    char spec[128];
+    yk__dataset *set = NULL;
+    const yk__dataset_options o = {.tokenizer = dir, .unlabelled = !mask && *kind == 'l', .mask = mask, .seq_len = 2};
+    snprintf(spec, sizeof spec, "%s:%s/texts", kind, root);
+    err = (yk_error)YK_ERROR_INIT;
+    return yk__dataset_open(spec, &o, &set, &err) ? NULL : set;
+}
+
+static void expect_segments(const char *dir, const int32_t *want)
+{
+    const yk__loader_batch *b = NULL;
+    yk__loader *l = NULL;
+    yk__dataset *set = open_texts("lines", dir, 0);
+    ck_assert_msg(set && !yk__loader_open(set, &(yk__loader_options){.global_batch = 2}, &l, &err), "%s", err.text);
+    ck_assert_msg(!yk__loader_next(l, &b, &err) && b && b->width == 5, "%s", err.text);
+    ck_assert(!memcmp(b->field[2], want, 10 * sizeof *want));
+    yk__loader_close(l);
+    yk__dataset_close(set);
+}
+
+/* Padding has segment 0, too. */
+START_TEST(segments_of_a_single_text_are_fed)
+{
+    static const struct {
+        const char *find, *replace;
+        int32_t want[10];
+    } cases[] = {{NULL, NULL, {0}},
+                 {"\"type_id\": 0", "\"type_id\": 1", {1, 0, 0, 0, 0, 1, 0, 0, 0, 0}},
+                 {"\"A\",\n          \"type_id\": 0", "\"A\", \"type_id\": 1", {0, 1, 0, 0, 0, 0, 1, 1, 1, 0}}};
+    static const char texts[] = "hello\nhello world the\n";
+    char dir[64], to[64];
+    if (!suite_there("models"))
+        return;
+    ck_assert_ptr_nonnull(mkdtemp(root));
+    text_write(root, "texts", texts, strlen(texts));
+    snprintf(dir, sizeof dir, "%s/bert", root);
+    snprintf(to, sizeof to, "%s/saved", root);
+    for (int i = 0; i < 3; i++) {
+        folder_write(dir, &(struct folder){BERT_JSON, .find = cases[i].find, .replace = cases[i].replace});
+        yk__tokenizer *t = open_folder(dir, -1);
+        ck_assert(!mkdir(to, 0700));
+        ck_assert_msg(yk__tokenizer_save(t, to, &err) == YK_OK, "%s", err.text);
+        yk__tokenizer_close(t);
+        expect_segments(dir, cases[i].want);
+        expect_segments(to, cases[i].want);
+        yk__dataset *plain = open_texts("text", dir, 0);
+        ck_assert_msg(plain != NULL, "%s", err.text);
+        yk__dataset_close(plain);
+        yk__dataset *masked = open_texts("text", dir, 0.15); /* of BERT, whose windows have no segments */
+        ck_assert_msg(i < 2 ? masked != NULL : !masked && strstr(err.text, "write 0 there"), "%d: %s", i, err.text);
+        yk__dataset_close(masked);
+        folder_remove(to);
+        folder_remove(dir);
+    }
+    snprintf(dir, sizeof dir, "%s/texts", root);
+    ck_assert(!unlink(dir) && !rmdir(root));
+}
+END_TEST
+
 int main(void)
 {
     TCase *t = tcase_create("folders");
@@ -631,5 +694,6 @@ int main(void)
     tcase_add_test(t, what_the_files_leave_open_is_noted);
     tcase_add_test(t, golden_texts_have_their_ids);
     tcase_add_test(t, bytes_and_characters_are_saved);
+    tcase_add_test(t, segments_of_a_single_text_are_fed);
     return suite_run("folders", t);
 }

@@ -520,6 +520,8 @@ START_TEST(loss_scaling_of_now_holds)
         {{.fixed = 1024}, {.init = 512}, NULL, 512, "loss scaling torch, not fixed"},
         {{.init = 256}, {.init = 512, .rule = YK_SCALE_MEGATRON}, NULL, 256, "loss scaling megatron, not torch"},
         {{.init = 256}, {.init = 512, .interval = 7}, NULL, 256, "interval of the loss scale 7, not 2000"},
+        {{.init = 256}, {.init = 2048, .floor = 1024}, NULL, 1024, "least loss scale 1024"},
+        {{.init = 256}, {.init = 2048, .floor = 1024, .rule = YK_SCALE_DEEPSPEED}, NULL, 1024, "loss scaling deepspeed, not torch"},
         {{.init = 256}, {.init = 512}, NULL, 256, NULL},
         {{.init = 256}, {.init = 512}, "s/\"rule\": .*,//", 256, NULL},
     };
