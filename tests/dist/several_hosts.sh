@@ -18,6 +18,7 @@ a signal after a SIGUSR1 that programs handle;SIGUSR1 to a training that cannot 
 a host that falls silent;a launcher that falls silent;\
 a job that is stopped goes on;a signal to a host's part names the host;nobody reads what ranks print;\
 output that is read too late is not lost in silence;the last output of a large pipe;output that cannot be written;\
+a connection of another program than ssh;\
 hosts that do not answer are named;this host among hosts asks no ssh;this host under two names;other hosts reach this one"
 total=$(echo "$CASES" | tr ';' '\n' | wc -l)
 echo "1..$total"
@@ -476,6 +477,23 @@ code=$?
 : >"$tmp/out"
 [ $code -eq 1 ] &&
     grep -qx "yoke launch: the ranks' last output cannot be written: No space left on device, and is lost (2 pieces)" "$tmp/err"
+check
+
+# Its exit code says nothing of a broken connection; the line about that is the only one.
+cat >"$tmp/exec" <<'E2'
+#!/bin/sh
+exec 3<&0
+"${0%exec}ssh" "$@" <&3 3<&- &
+child=$!
+trap 'kill -9 $child; exit 137' USR2
+wait $child
+E2
+chmod +x "$tmp/exec"
+YOKE_SSH="$tmp/exec" start --hosts a -- sh -c 'echo here; exec sleep 60'
+await grep -q '^\[0\] here' "$tmp/out"
+kill -USR2 "$(pgrep -P "$pid" exec)"
+finish
+[ $code -eq 1 ] && [ "$(grep -c '^yoke launch: ' "$tmp/err")" -eq 1 ] && grep -q "its connection .* ended with exit code 137$" "$tmp/err"
 check
 
 # They are named after 5 s, once, and one that has answered is not; the end comes 2 s later.
