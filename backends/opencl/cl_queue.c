@@ -234,7 +234,7 @@ static void waits_release(waits *w)
 static yk_status waits_collect(yk_queue *q, const yk_wait *wait, uint32_t n_wait, waits *w)
 {
     w->n = 0;
-    for (uint32_t i = 0; i < n_wait; i++) {
+    for (uint32_t i = 0; i < n_wait && queue_status(q) == YK_OK; i++) {
         yk_queue *other = wait[i].queue;
         cl_event e = other == q ? NULL : queue_event(other, wait[i].point);
         if (atomic_load(&other->failed) != YK_OK)

@@ -81,7 +81,7 @@ typedef struct yk__control_note {
 
 /* The reason of the job's end, from a rank to its host's part of yoke launch, which sees exits but not the record. */
 typedef struct yk__control_verdict {
-    uint32_t rank, status; /* rank at fault; its yk_status */
+    uint32_t rank, status; /* rank at fault; its yk_status, YK_OK of a rank that joins */
     char text[YK_ERROR_TEXT];
 } yk__control_verdict;
 

@@ -243,11 +243,12 @@ static bool message_take(yk__control_job *j, uint32_t rank, void *message, size_
 bool yk__control_job_verdict(yk__control_job *j, uint32_t rank, uint32_t *who, yk_error *err)
 {
     yk__control_verdict verdict;
-    if (!message_take(j, rank, &verdict, sizeof verdict) || !verdict.status || verdict.status >= YK_STATUS_COUNT)
+    if (!message_take(j, rank, &verdict, sizeof verdict) || verdict.status >= YK_STATUS_COUNT)
         return false;
     verdict.text[sizeof verdict.text - 1] = 0;
     *who = verdict.rank;
-    yk__fail(err, (yk_status)verdict.status, "%s", verdict.text);
+    if (verdict.status)
+        yk__fail(err, (yk_status)verdict.status, "%s", verdict.text);
     return true;
 }
 

@@ -57,7 +57,7 @@ bool yk__control_job_error(const yk__control_job *job, uint32_t *rank, bool *sil
  * or no note. */
 bool yk__control_job_notice(yk__control_job *job, uint32_t rank, yk_error *err);
 /* For a job of several hosts, with the socket of yk__node_fd: reads a rank's report of the error that ended the job and the rank at
- * fault. False without a report. */
+ * fault. err stays YK_OK for the word that a rank joins. False without a report. */
 bool yk__control_job_verdict(yk__control_job *job, uint32_t rank, uint32_t *who, yk_error *err);
 
 #endif

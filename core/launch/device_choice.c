@@ -125,11 +125,12 @@ static yk_status places_repeat(yk__placement **place, uint32_t *n, uint32_t rank
 /* Logs the cards of place[from] and later, which no rank takes. */
 static void cards_idle(const yk__placement *place, uint32_t from, uint32_t n, uint32_t ranks)
 {
-    char idle[160];
+    char idle[160], more[96] = "";
+    if (!from)
+        snprintf(more, sizeof more, ", which share the cores instead: -n %u or a list of --devices uses them", n);
     yk__cards_text(place + from, n - from, idle, sizeof idle);
     if (*idle)
-        yk__log(YK_LOG_WARN, "launch", "not used: %s; there are %u devices for %u ranks%s", idle, n, ranks,
-                from ? "" : ", which share the cores instead");
+        yk__log(YK_LOG_WARN, "launch", "not used: %s; there are %u devices for %u ranks%s", idle, n, ranks, more);
 }
 
 /* Splits the cores into equal parts; each rank gets every core if there are fewer cores than ranks. */

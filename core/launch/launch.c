@@ -153,20 +153,36 @@ static void deadlines_enforce(yk__launcher *launcher)
     }
 }
 
-/* A signal to the launcher explains an end, and `why` is added if the rank chose its exit code. SIGUSR1 explains only the end of a rank
- * that it killed: it may ask a program for something else. A later failure is the program's own, and counts for a restart. */
+/* True if a rank uses Yoke: SIGUSR1 asks such ranks to leave, and may ask other programs for anything. */
+static bool any_asked(const yk__launcher *launcher)
+{
+    for (uint32_t r = 0; r < launcher->n_ranks; r++)
+        if (launcher->rank[r].joins || yk__control_job_joined(launcher->job, r) || yk__control_job_left(launcher->job, r))
+            return true;
+    return false;
+}
+
+static void interrupt_text(const yk__launcher *launcher, const char *why, char *text, size_t size)
+{
+    const int sig = launcher->interrupted;
+    snprintf(text, size, "interrupted by signal %d (%s)%s%s", sig, strsignal(sig), *why ? ", then " : "", why);
+}
+
+/* A signal to the launcher explains an end, and `why` is added if the rank chose its exit code. SIGUSR1 to another program explains only
+ * the end of a rank that it killed. A later failure is the program's own, and counts for a restart. */
 static void fail_with(yk__launcher *launcher, uint32_t rank, yk_status status, const char *why)
 {
     char text[YK_ERROR_TEXT + 224];
     const int sig = launcher->interrupted, code = launcher->rank[rank].code;
-    const bool obeyed = launcher->killed_at || code == 128 + sig, chosen = code && code < 128 && !obeyed;
+    const bool obeyed = launcher->killed_at || code == 128 + sig;
+    const bool chosen = code && !obeyed && code != 128 + SIGTERM && code != 128 + SIGKILL;
     if (!sig)
         snprintf(text, sizeof text, "%s", why);
-    else if (sig == SIGUSR1 && !obeyed) {
+    else if (sig == SIGUSR1 && !obeyed && !any_asked(launcher)) {
         snprintf(text, sizeof text, "%s (signal %d came before)", why, sig);
         launcher->interrupted = launcher->again ? sig : 0;
     } else {
-        snprintf(text, sizeof text, "interrupted by signal %d (%s)%s%s", sig, strsignal(sig), chosen ? ", then " : "", chosen ? why : "");
+        interrupt_text(launcher, chosen ? why : "", text, sizeof text);
         status = YK_E_CANCELLED;
     }
     yk__control_job_abort(launcher->job, rank, status, text);
@@ -232,24 +248,37 @@ static void note_end(yk__launcher *launcher, uint32_t rank, int status)
     fail_rank(launcher, rank, YK_E_DEVICE_LOST, what);
 }
 
-/* Several hosts. A rank's report about itself counts at once; about another rank, that rank's host may know more, so the launcher hears
- * of both reports. */
-static void read_verdict(yk__launcher *launcher, uint32_t rank)
+/* A rank's report about itself counts at once. Another rank's host may know more of that one, so the launcher hears of both reports. */
+static void take_verdict(yk__launcher *launcher, uint32_t rank, uint32_t who, const yk_error *err)
 {
-    yk_error err = YK_ERROR_INIT;
-    uint32_t who;
-    if (yk__control_job_fd(launcher->job, rank) < 0 || !yk__control_job_verdict(launcher->job, rank, &who, &err) || launcher->ending)
-        return;
+    char text[YK_ERROR_TEXT + 64];
     if (who != launcher->node->first + rank) {
         if (!launcher->blame[0])
-            snprintf(launcher->blame, sizeof launcher->blame, "%s", err.text);
+            snprintf(launcher->blame, sizeof launcher->blame, "%s", err->text);
         launcher->rank[rank].blamed = true;
         if (yk__launcher_led(launcher))
-            yk__node_tell(who, err.text);
+            yk__node_tell(who, err->text);
         return;
     }
-    yk__control_job_abort(launcher->job, rank, err.status, err.text);
+    interrupt_text(launcher, err->text, text, sizeof text);
+    yk__control_job_abort(launcher->job, rank, err->status, launcher->interrupted ? text : err->text);
     begin_end(launcher);
+}
+
+/* Several hosts: takes all that the rank has said. */
+static void read_verdict(yk__launcher *launcher, uint32_t rank)
+{
+    uint32_t who;
+    for (;;) {
+        yk_error err = YK_ERROR_INIT;
+        if (yk__control_job_fd(launcher->job, rank) < 0 || !yk__control_job_verdict(launcher->job, rank, &who, &err))
+            return;
+        if (!launcher->rank[rank].joins && yk__launcher_led(launcher))
+            yk__node_say("joins", "");
+        launcher->rank[rank].joins = true;
+        if (err.status && !launcher->ending)
+            take_verdict(launcher, rank, who, &err);
+    }
 }
 
 static void read_notices(yk__launcher *launcher, uint32_t rank)
@@ -444,7 +473,7 @@ static void job_interrupt(yk__launcher *launcher, int sig, bool order)
 {
     if (yk__signals_repeated(&launcher->signals, sig, order))
         return;
-    if (launcher->interrupted) {
+    if (launcher->interrupted && (launcher->interrupted != SIGUSR1 || any_asked(launcher))) {
         kill_all(launcher);
         return;
     }
@@ -538,7 +567,7 @@ static void node_serve(yk__launcher *launcher)
     int order;
     if (!node)
         return;
-    yk__node_pump(node, false);
+    yk__node_pump(node);
     while ((order = yk__node_order(node)) > 0)
         if (order == SIGTSTP || order == SIGCONT)
             job_pause(launcher, order == SIGTSTP);
@@ -568,7 +597,7 @@ static void job_supervise(yk__launcher *launcher, struct pollfd *p)
         deadlines_enforce(launcher);
     }
     if (yk__launcher_led(launcher))
-        yk__node_pump(launcher->node, true); /* the ranks' last output */
+        yk__node_finish(launcher->node);
 }
 
 static yk_status job_verdict(const yk__launcher *launcher, int *code, yk_error *err)

@@ -18,7 +18,7 @@ void yk__launch_keep_standard(void);
 /* Starts `argv` once per placement, and waits for all ranks. Each has its YOKE_RANK, YOKE_WORLD_SIZE, YOKE_LOCAL_RANK and YOKE_DEVICES,
  * and the job's secret and shared memory over an inherited descriptor. If one ends badly or dies, the remaining ranks are ended within 2
  * s. No process and no shared memory is left, and err names the rank: "rank 1 (opencl:0@1) was killed by signal 9". SIGINT, SIGTERM,
- * SIGHUP and SIGUSR1 are passed on, a second one kills; SIGTSTP stops the ranks too.
+ * SIGHUP and SIGUSR1 are passed on, a second one kills (but after a SIGUSR1 to ranks without Yoke); SIGTSTP stops the ranks too.
  * `say` gets the error once, as soon as it is found, before the remaining ranks have ended. It also gets a line for each process that
  * SIGKILL does not end within 2 s (frozen, or waiting for a device or a file system). Such a process is left behind. If this process is
  * killed, a guard ends the ranks' groups.

@@ -15,6 +15,7 @@ typedef struct yk__child {
     pid_t pid; /* 0 if not started, or reaped */
     int code;  /* exit code, or 128 + signal */
     bool stopped;
+    bool joins;  /* several hosts: it uses Yoke, as it says itself */
     bool blamed; /* several hosts: the rank has reported the culprit of the job's end, and ends because of it */
     int64_t left_at; /* ms; 0 while it is in the group */
     uint32_t advance; /* its count of progress at the last look, and the ms since it moved, of looks after a signal or an end */
@@ -38,7 +39,7 @@ typedef struct yk__launcher {
     void (*say)(const char *text); /* as yk__launch_say */
     yk__guard guard;
     yk__signals signals;
-    int interrupted; /* number of the first SIGINT, SIGTERM, SIGHUP or SIGUSR1; 0 before */
+    int interrupted; /* number of the first SIGINT, SIGTERM, SIGHUP or SIGUSR1; 0 before. A later one follows a SIGUSR1 to other programs */
     bool again;      /* a rank has left the group and ended with YK__LAUNCH_AGAIN: */
     uint32_t again_rank; /* the first such rank */
     int64_t again_at;    /* ms; the remaining ranks are late after this */

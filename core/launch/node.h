@@ -10,8 +10,9 @@
  *     secret=HEX first= size= address= port=
  * and the ranks are started. From there on every byte that comes is a signal to pass on, or 0, a beat of the launcher's host; the end of
  * the input is the launcher's end. Ranks' lines go out with "[RANK] " in front. "error TEXT" reports the first error of the node, "verdict
- * RANK TEXT" the fault of another rank that a rank reports as the job's end. "beat" goes out if there is nothing else to send, and "end"
- * behind the whole output. A side that is silent for longer than yk__node_silence_ms counts as lost, as a connection may end so.
+ * RANK TEXT" the fault of another rank that a rank reports as the job's end. "joins" says that a rank uses Yoke. "beat" goes out if there
+ * is nothing else to send, and "end" behind the whole output. A side that is silent for longer than yk__node_silence_ms counts as lost, as
+ * a connection may end so.
  */
 #ifndef YOKE_CORE_LAUNCH_NODE_H
 #define YOKE_CORE_LAUNCH_NODE_H

@@ -92,15 +92,29 @@ static void line_pass(void *context, const char *text, size_t bytes)
     yk__outlet_put(of->to, line, (size_t)n);
 }
 
-void yk__node_pump(yk__node *node, bool all)
+static bool node_pump(yk__node *node, bool all)
 {
+    bool came = false;
     for (uint32_t i = 0; i < 2; i++)
         yk__outlet_flush(&outlets[i]);
     for (uint32_t i = 0; i < 2 * node->ranks; i++) {
         printer of = {&outlets[i % 2], node->first + i / 2};
         if (all || !yk__outlet_full(of.to))
-            yk__lines_pump(&node->output[i], line_pass, &of);
+            came = yk__lines_pump(&node->output[i], line_pass, &of) || came;
     }
+    return came;
+}
+
+void yk__node_pump(yk__node *node)
+{
+    node_pump(node, false);
+}
+
+void yk__node_finish(yk__node *node)
+{
+    for (int i = 0; i < YK__PIPE_PUMPS && node_pump(node, true); i++)
+        if (!outlets[0].lost && !outlets[1].lost)
+            yk__node_drain();
 }
 
 static bool is_order(int sig)

@@ -48,8 +48,10 @@ void yk__node_close(void); /* drains first; "end" tells the launcher that no out
 /* Descriptors to wait for: at most YK__NODE_POLL of the host's ranks. */
 #define YK__NODE_POLL(ranks) (2 * (ranks) + 3)
 nfds_t yk__node_poll(const yk__node *node, struct pollfd *poll);
-/* Passes on the ranks' output, each line with its rank in front. all: even if the launcher does not take it; the excess is lost. */
-void yk__node_pump(yk__node *node, bool all);
+/* Passes on the ranks' output, each line with its rank in front, as far as the launcher takes it. */
+void yk__node_pump(yk__node *node);
+/* Passes on their last output, even if the launcher does not take it; the excess is lost. */
+void yk__node_finish(yk__node *node);
 /* The next signal that the launcher passes on; 0 if none; -1 if the launcher has just ended. SIGTSTP and SIGCONT stop and continue the
  * whole job. */
 int yk__node_order(yk__node *node);

@@ -157,6 +157,8 @@ void yk__outlet_flush(yk__outlet *outlet)
         if (n < 0 && errno == EAGAIN)
             return;
         if (n < 0 && errno != EINTR) {
+            outlet->failed = errno == EPIPE ? 0 : errno;
+            outlet->lost += outlet->failed != 0;
             if (outlet->own)
                 close(outlet->fd);
             outlet->fd = -1;
@@ -179,8 +181,10 @@ void yk__outlet_put(yk__outlet *outlet, const char *text, size_t bytes)
         outlet->lost++;
         return;
     }
-    if (outlet->fd < 0)
+    if (outlet->fd < 0) {
+        outlet->lost += outlet->failed != 0;
         return;
+    }
     memcpy(outlet->text + outlet->used, text, bytes);
     outlet->used += bytes;
     yk__outlet_flush(outlet);

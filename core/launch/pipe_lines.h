@@ -35,6 +35,7 @@ bool yk__write_all(int fd, const void *data, size_t bytes);
 
 /* ---- Output to a possibly absent reader -------------------------------------------------------------------------- */
 
+#define YK__PIPE_PUMPS 64 /* calls of yk__lines_pump that empty any pipe, but end if another process fills it */
 #define YK__OUTLET_FULL 262144u  /* waiting bytes: from here on writers should wait too */
 #define YK__OUTLET_MOST 1048576u /* waiting bytes at most: further pieces are lost */
 
@@ -45,7 +46,8 @@ typedef struct yk__outlet {
     bool socket;
     char *text;
     size_t begin, used, capacity;
-    uint64_t lost; /* pieces of yk__outlet_put beyond the limit */
+    uint64_t lost; /* pieces of yk__outlet_put beyond the limit, or that could not be written */
+    int failed;    /* errno of a write; 0 if none failed, or the reader has gone */
 } yk__outlet;
 
 void yk__outlet_open(yk__outlet *outlet, int fd);

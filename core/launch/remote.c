@@ -39,7 +39,7 @@
 #define AGAIN_MS 65000 /* from the first host whose ranks have left to be started again to the last; each may take a minute (launch.c) */
 #define SAY_MS 5000 /* a line names the hosts that have not answered */
 #define SAY_HOSTS 8u
-#define PIPE_PUMPS 64 /* empty any pipe, but end if another process fills it */
+#define INTERRUPTED "interrupted by signal " /* launch.c begins so */
 #define SSH_FAILED 255 /* exit code of ssh if its connection fails */
 #define LOST_MS 3000 /* ranks of a host whose connection ended may run on for so long */
 
@@ -55,6 +55,7 @@ struct yk__remote {
     pid_t beater;         /* process id, of beat.c; 0 if none */
     int64_t checked_at;    /* ms */
     bool urgent;          /* a second signal has come */
+    bool joins;           /* a rank uses Yoke: SIGUSR1 asks it to leave, and may ask other programs for anything */
     bool lost;            /* a connection ended while ranks ran */
     uint32_t cut;         /* nodes that gave up a part of their output */
     const yk__peer *again; /* the first host whose ranks have left with YK__LAUNCH_AGAIN; NULL if none */
@@ -86,22 +87,25 @@ static void peers_hang_up(yk__remote *remote)
         yk__peer_hang_up(&remote->peer[i]);
 }
 
-/* SIGUSR1 may have asked programs for something else: a later failure is their own, unless a host says that the signal ended them. */
+/* Later failures of programs without Yoke are their own, unless a host says that the signal ended them. */
 static void signal_forget(yk__remote *remote, const char *text)
 {
-    if (remote->interrupted == SIGUSR1 && remote->running && !remote->again && !strstr(text, "interrupted by signal "))
+    if (remote->interrupted == SIGUSR1 && remote->running && !remote->joins && !remote->again && !strstr(text, INTERRUPTED))
         remote->interrupted = 0;
 }
 
 /* The first error counts: later ones follow from it, and after a signal all of them do. peer: the error's host, or NULL. */
 static void job_fail(yk__remote *remote, const yk__peer *peer, int code, yk_status status, const char *text)
 {
+    const char *by = strstr(text, INTERRUPTED);
     if (remote->err.status)
         return;
     remote->failed = peer;
     remote->code = code;
     signal_forget(remote, text);
-    if (remote->interrupted)
+    if (remote->interrupted && by)
+        yk__fail(&remote->err, YK_E_CANCELLED, "%s", by);
+    else if (remote->interrupted)
         yk__fail(&remote->err, YK_E_CANCELLED, "interrupted by signal %d (%s)", remote->interrupted, strsignal(remote->interrupted));
     else
         yk__fail(&remote->err, status, "%s", text);
@@ -186,6 +190,8 @@ static void answer_take(yk__remote *remote, yk__peer *peer, char *line)
         error_take(remote, peer, line + 6);
     else if (!strcmp(line, "end"))
         peer->whole = true;
+    else if (!strcmp(line, "joins"))
+        remote->joins = true;
     else if (!strncmp(line, "verdict ", 8) && peer->ready)
         verdict_take(remote, peer, line + 8);
 }
@@ -254,13 +260,14 @@ static void peer_end(yk__remote *remote, yk__peer *peer, int status)
 {
     char how[64], text[YK_ERROR_TEXT];
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    bool cut;
     peer->pid = 0;
     remote->alive--;
     remote->badly = remote->badly || (code && code != YK__LAUNCH_AGAIN);
-    for (int i = 0; i < PIPE_PUMPS && peer_pump(remote, peer); i++) /* its last output */
+    for (int i = 0; i < YK__PIPE_PUMPS && peer_pump(remote, peer); i++) /* its last output */
         ;
     yk__peer_hang_up(peer);
-    remote->cut += remote->running && peer->ready && !peer->whole && WIFEXITED(status) && code != SSH_FAILED;
+    cut = remote->running && peer->ready && !peer->whole && WIFEXITED(status) && code != SSH_FAILED;
     if (WIFEXITED(status))
         snprintf(how, sizeof how, "ended with exit code %d", code);
     else
@@ -275,7 +282,9 @@ static void peer_end(yk__remote *remote, yk__peer *peer, int status)
         remote->lost = true;
         snprintf(text, sizeof text, "host %.100s: its connection (%.40s) %s", peer->name, peer->argv[0], how);
         job_fail(remote, peer, 1, YK_E_DEVICE_LOST, text);
+        cut = cut && remote->failed != peer;
     }
+    remote->cut += cut;
 }
 
 static void peers_reap(yk__remote *remote)
@@ -368,7 +377,8 @@ static void signal_take(yk__remote *remote, int sig)
 {
     if (yk__signals_repeated(remote->config->signals, sig, false))
         return;
-    if (remote->interrupted) { /* the hosts kill their ranks; the launcher does not wait for one without an answer */
+    /* the hosts kill their ranks; the launcher does not wait for one without an answer */
+    if (remote->interrupted && (remote->interrupted != SIGUSR1 || remote->joins)) {
         const int64_t at = yk__clock_ms() + URGENT_MS;
         remote->urgent = true;
         remote->kill_at = remote->kill_at && remote->kill_at < at ? remote->kill_at : at;
@@ -618,6 +628,12 @@ static void lost_wait(yk__remote *remote)
         look_once(remote, 0);
 }
 
+/* errno of output that could not be written; 0 if none */
+static int output_failed(const yk__remote *remote)
+{
+    return remote->out[0].failed ? remote->out[0].failed : remote->out[1].failed;
+}
+
 yk_status yk__remote_run(yk__remote *remote, bool *again, int *code, yk_error *err)
 {
     remote->running = true;
@@ -637,10 +653,14 @@ yk_status yk__remote_run(yk__remote *remote, bool *again, int *code, yk_error *e
     if (remote->err.status && !remote->said)
         say_end(remote, *again);
     *err = remote->err;
+    if (!*code && output_failed(remote)) {
+        *code = 1;
+        yk__fail(err, YK_E_IO, "the ranks' output cannot be written: %s", strerror(output_failed(remote)));
+    }
     return err->status;
 }
 
-/* Output without a reader is lost, and the user is warned. */
+/* Output without a reader, or room, is lost, and the user is warned. */
 static void output_drain(yk__remote *remote)
 {
     char text[160];
@@ -650,8 +670,9 @@ static void output_drain(yk__remote *remote)
         lost += remote->out[i].lost;
         remote->out[i].lost = 0;
     }
-    snprintf(text, sizeof text, "the ranks' last output was not read, and is lost (%llu piece%s)", (unsigned long long)lost,
-             lost == 1 ? "" : "s");
+    const int failed = output_failed(remote);
+    snprintf(text, sizeof text, "the ranks' last output %s%s, and is lost (%llu piece%s)", failed ? "cannot be written: " : "was not read",
+             failed ? strerror(failed) : "", (unsigned long long)lost, lost == 1 ? "" : "s");
     if (lost && remote->say)
         remote->say(text);
 }

@@ -113,9 +113,13 @@ idle_info() { # what has no effect is no part of a line that works
         refuses 2 "--devices has no effect without --describe" info --devices cpu:0 --json
 }
 ok "yoke info refuses options that it does not read" idle_info
-numbers() { # yoke launch refuses each of them, too
+numbers() {
     for number in 1e1 0x2 2. +2 ' 2' -1; do
         refuses 2 "expected a whole number from 1 to 65536" config "--num-processes=$number" --config-file "$out/number.yaml" &&
+            [ ! -e "$out/number.yaml" ] || return 1
+    done
+    for option in num-processes node-rank nnodes max-restarts; do
+        refuses 2 "expected a whole number from" config "--$option=" --config-file "$out/number.yaml" &&
             [ ! -e "$out/number.yaml" ] || return 1
     done
     "$yoke" config --num-processes 10 --config-file "$out/number.yaml" && grep -q "10" "$out/number.yaml"

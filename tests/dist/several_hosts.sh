@@ -14,9 +14,11 @@ a connection that ends;Ctrl-C ends all;a killed launcher leaves nothing;an alloc
 a job that starts anew on all hosts;a rank that is stopped is named and not one that ended for it;\
 an output folder that hosts do not share is said at the start;\
 SIGUSR1 to a rank and SIGTERM to the launcher leave a checkpoint;a failure after a SIGUSR1 that programs handle;\
+a signal after a SIGUSR1 that programs handle;SIGUSR1 to a training that cannot save or is killed starts nothing;\
 a host that falls silent;a launcher that falls silent;\
 a job that is stopped goes on;a signal to a host's part names the host;nobody reads what ranks print;\
-output that is read too late is not lost in silence;\
+output that is read too late is not lost in silence;the last output of a large pipe;output that cannot be written;\
+a connection of another program than ssh;\
 hosts that do not answer are named;this host among hosts asks no ssh;this host under two names;other hosts reach this one"
 total=$(echo "$CASES" | tr ';' '\n' | wc -l)
 echo "1..$total"
@@ -143,7 +145,7 @@ cards() { # the plan for two ranks of a host with three cards
           ! grep "of its shell" "$tmp/err" || exit 1
       run --dry-run -n 5 true # too few cards for that: none is used
       [ $code -eq 0 ] && ! grep "rank .*cuda" "$tmp/out" && grep -q "not used: cuda:0, cuda:1, cuda:2; there are 4 devices for 5 ranks, \
-which share the cores instead" "$tmp/err" )
+which share the cores instead: -n 4 or a list of --devices uses them" "$tmp/err" )
 }
 if cards; [ $? -eq 77 ]; then skip "the fake driver is not built"; else cards; check; fi
 
@@ -320,6 +322,39 @@ finish
     "yoke launch: rank 1 (cpu:0 on b) ended with exit code 3 (signal 10 came before): restart 1 of 1" ] && nothing_left
 check
 
+start --hosts a,b -- sh -c 'n=0; trap "n=\$((n + 1)); echo taken \$n" USR1; trap "[ \$YOKE_RANK = 0 ] || exit 200" TERM
+    echo ready; until [ $n = 3 ]; do sleep 0.05; done; sleep 60'
+await grep -q '^\[0\] ready' "$tmp/out" && await grep -q '^\[1\] ready' "$tmp/out"
+for turn in 1 2; do
+    kill -USR1 "$pid" && await grep -q "^\[0\] taken $turn" "$tmp/out" && await grep -q "^\[1\] taken $turn" "$tmp/out"
+    sleep 0.6
+done
+kill -TERM "$pid"
+finish
+[ $code -eq 143 ] && [ "$(grep '^yoke launch' "$tmp/err")" = \
+    "yoke launch: interrupted by signal 15 (Terminated), then rank 1 (cpu:0 on b) ended with exit code 200" ] && nothing_left
+check
+
+# A file is in the way of the checkpoint; a rank that says nothing is killed in the middle of a step.
+unsaved() { # COMMAND..: what happens to a training, and its end after a SIGUSR1 to the launcher
+    rm -rf "$tmp/unsaved" "$tmp/moved"
+    start --max-restarts 2 --hosts a,b "$yoke" train --model mlp --data "idx:$tmp" --max-steps 100000000 --eval-strategy no \
+        --output-dir "$tmp/unsaved"
+    await grep -q '^\[0\] step ' "$tmp/err" && "$@"
+    finish
+    [ $code -eq 138 ] && ! grep restart "$tmp/err" && [ "$(grep -c '^yoke launch: interrupted by signal 10' "$tmp/err")" -eq 1 ] &&
+        nothing_left
+}
+in_the_way() {
+    mv "$tmp/unsaved" "$tmp/moved" && : >"$tmp/unsaved" && kill -USR1 "$pid"
+}
+crash() {
+    one=$(rank_of 0) two=$(rank_of 1)
+    kill -STOP "$one" "$two" && kill -USR1 "$pid" && sleep 0.3 && kill -9 "$one" "$two"
+}
+unsaved in_the_way && grep -q "^yoke launch: interrupted by signal 10 .*, then .*Not a directory" "$tmp/err" && unsaved crash
+check
+
 # Silence: over a process for each direction between launcher and host b, one of which stops, as a connection does that ends without a word.
 cat >"$tmp/relay" <<'E2'
 #!/bin/sh
@@ -425,6 +460,40 @@ lines=$(grep -c '^\[0\] ' "$tmp/out")
 echo "# $lines lines of 60000"
 : >"$tmp/out" # too long to be shown
 [ $code -eq 0 ] && [ "$lines" -lt 60000 ] && grep -q "the ranks' last output was not read, and is lost" "$tmp/err" && nothing_left
+check
+
+# More than one look takes, and the launcher reads all of it.
+run --hosts a -- python3 -c 'import fcntl
+fcntl.fcntl(1, 1031, 1 << 20)
+for i in range(60000): print(i)'
+lines=$(grep -c '^\[0\] ' "$tmp/out")
+echo "# $lines lines of 60000"
+: >"$tmp/out" # too long to be shown
+[ $code -eq 0 ] && [ "$lines" -eq 60000 ] && ! grep . "$tmp/err"
+check
+
+timeout -k 5 $limit "$yoke" launch --hosts a -- sh -c 'echo hi' >/dev/full 2>"$tmp/err" </dev/null
+code=$?
+: >"$tmp/out"
+[ $code -eq 1 ] &&
+    grep -qx "yoke launch: the ranks' last output cannot be written: No space left on device, and is lost (2 pieces)" "$tmp/err"
+check
+
+# Its exit code says nothing of a broken connection; the line about that is the only one.
+cat >"$tmp/exec" <<'E2'
+#!/bin/sh
+exec 3<&0
+"${0%exec}ssh" "$@" <&3 3<&- &
+child=$!
+trap 'kill -9 $child; exit 137' USR2
+wait $child
+E2
+chmod +x "$tmp/exec"
+YOKE_SSH="$tmp/exec" start --hosts a -- sh -c 'echo here; exec sleep 60'
+await grep -q '^\[0\] here' "$tmp/out"
+kill -USR2 "$(pgrep -P "$pid" exec)"
+finish
+[ $code -eq 1 ] && [ "$(grep -c '^yoke launch: ' "$tmp/err")" -eq 1 ] && grep -q "its connection .* ended with exit code 137$" "$tmp/err"
 check
 
 # They are named after 5 s, once, and one that has answered is not; the end comes 2 s later.

@@ -171,10 +171,30 @@ user_files() {
 # The program is a rank of which the lower ones write elsewhere; a part that is cut off is named.
 some_parts() {
     "$yoke" trace --output "$out/some.json" -- sh -c 'echo "{\"traceEvents\":[{\"pid\":2}]}" >"$YOKE_TRACE.2"; echo "{" >"$YOKE_TRACE.3"' \
-        2>"$out/err" && grep -q '"pid":2' "$out/some.json" && grep -q "some.json.part-.*the trace lacks rank 3" "$out/err" || return 1
+        2>"$out/err" && grep -q '"pid":2' "$out/some.json" && grep -q "some.json.part-.*the trace lacks rank 3" "$out/err" &&
+        [ "$(cat "$out"/some.json.part-*)" = "{" ] || return 1
     mkdir "$out/full.json"
     ! "$yoke" trace --output "$out/full.json" -- sh -c 'echo "{\"traceEvents\":[]}" >"$YOKE_TRACE.0"' 2>"$out/err" &&
         grep -q "full.json: .*traces stay in $out/full.json.part-" "$out/err" && ls "$out"/full.json.part-*.0
+}
+
+# As timeout and Slurm end it: the program hears of it, and what there is by then is joined.
+ended() {
+    for signal in TERM HUP USR1; do
+        rm -f "$out"/ended*
+        "$yoke" trace --output "$out/ended.json" -- sh -c 'trap "exit 9" TERM HUP USR1
+            echo "{\"traceEvents\":[{\"pid\":0}]}" >"$YOKE_TRACE.0"
+            echo >"$0"; i=0; while [ $i -lt 400 ]; do i=$((i + 1)); sleep 0.05; done' "$out/ended" &
+        i=0
+        until [ -e "$out/ended" ]; do
+            i=$((i + 1))
+            [ $i -lt 1200 ] || return 1
+            sleep 0.05
+        done
+        kill -$signal $!
+        wait $!
+        [ $? = 9 ] && [ "$(ls "$out"/ended.json*)" = "$out/ended.json" ] && grep -q '"pid":0' "$out/ended.json" || return 1
+    done
 }
 
 codes() {
@@ -202,5 +222,6 @@ ok "members compare their parameters" compared
 ok "an only member's step is one segment" only_member
 ok "files that are not its own stay" user_files
 ok "each part there is joined, and stays if the whole cannot be written" some_parts
+ok "a signal ends the program, and its trace is joined" ended
 ok "exit codes" codes
 plan

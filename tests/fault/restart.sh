@@ -81,6 +81,23 @@ later() {
 }
 ok "a later failure is reported and not the signal that the program handled" later
 
+# A SIGUSR1 that a program handles is no request to end: the next signal is the first one.
+next() { # next SECOND: the program answers a first SIGUSR1, and gets the second signal
+    launch --devices cpu:0 sh -c 'n=0; trap "n=\$((n + 1))" USR1; trap "exit 200" TERM INT; kill -USR1 $PPID
+        until [ $n = 1 ]; do sleep 0.05; done; sleep 0.2; kill -'"$1"' $PPID; until [ $n = 2 ]; do sleep 0.05; done; echo "again"'
+}
+after() {
+    next USR1
+    [ $code = 0 ] && grep -qx again "$out/said" || return 1
+    for signal in TERM:143:15:Terminated INT:130:2:Interrupt; do
+        next ${signal%%:*}
+        words=${signal#*:*:}
+        [ $code = "$(echo $signal | cut -d: -f2)" ] && grep -qx "yoke launch: interrupted by signal ${words%:*} (${words#*:}), then \
+rank 0 (cpu:0) ended with exit code 200" "$out/said" || return 1
+    done
+}
+ok "a signal after a SIGUSR1 that the program handled is passed on, and an exit code beyond 128 is named" after
+
 # ---- A training ----
 
 train() { # train DEVICES OUT WORDS...: 60 steps, checkpoints at 20, 40 and 60
@@ -164,6 +181,13 @@ asked_launcher() {
         train cpu:0 "$out/stopped" --resume-from-checkpoint last && cmp "$out/a/model.safetensors" "$out/stopped/model.safetensors"
 }
 ok "a launcher that is asked passes it on, waits for the checkpoint, and starts nothing" asked_launcher
+
+unsaved() { # a file is in the way of its checkpoint, as a full disk would be
+    begin cpu:0 "$out/unsaved" && held_up && mv "$out/unsaved" "$out/moved" && : >"$out/unsaved" && kill -USR1 $job || return 1
+    end
+    [ $code = 138 ] && ! grep -q "restart" "$out/said" && grep -q "^yoke launch: .*Not a directory" "$out/said"
+}
+ok "so it does where the checkpoint cannot be written" unsaved
 
 single() { # yoke train has a launcher of its own then, on one device too
     YOKE_MAX_RESTARTS=1 "$yoke" train --devices cpu:0 --model mlp --model-config hidden=32 --data "idx:$out/images" --global-batch 4 \

@@ -131,7 +131,7 @@ static const char *answer_fault(const struct question *q, const char *answer)
     const double v = strtod(answer, NULL);
     if (!q->arg && yk__cli_truth(answer) < 0)
         return "expected true or false";
-    if (q->most > 0 && !is_device_word(q, answer) && (answer[strspn(answer, "0123456789")] || v < q->least || v > q->most)) {
+    if (q->most > 0 && !is_device_word(q, answer) && (!*answer || answer[strspn(answer, "0123456789")] || v < q->least || v > q->most)) {
         snprintf(text, sizeof text, "expected a whole number from %g to %g", q->least, q->most);
         return text;
     }

@@ -40,8 +40,9 @@ static const yk__cli_command command = {
         "the end of the last update's submission to that of its own. Times of ranks of one host are of one clock; those of other hosts are "
         "not compared.\n"
         "\n"
-        "Only ranks that write to this machine's files are joined: each writes FILE.part-NUMBER.RANK, which is removed once FILE is whole "
+        "Only ranks that write to this machine's files are joined: each writes FILE.part-NUMBER.RANK, which is removed once FILE has it "
         "(YOKE_TRACE, YOKE_TRACE_STEPS, YOKE_TRACE_SKIP). "
+        "SIGTERM, SIGHUP and SIGUSR1 are passed on to PROGRAM, and what its ranks have written is joined. "
         "The exit code is the program's, or 1 if no rank has written a trace.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
@@ -52,17 +53,43 @@ static const yk__cli_command command = {
 
 /* ---- The program ---- */
 
-/* Returns the program's exit code. A signal from the terminal ends the program, and this command after it. */
-static int run_program(char **argv)
+static volatile sig_atomic_t program; /* process id */
+
+static void signal_pass(int sig)
 {
-    int status = 0;
-    pid_t child;
+    kill((pid_t)program, sig);
+}
+
+/* Starts the program, to which signals but those of a terminal are passed on; signals that were ignored are still so. */
+static pid_t start_program(void)
+{
+    static const int passed[] = {SIGTERM, SIGHUP, SIGUSR1};
+    sigset_t set, before;
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
+        sigaddset(&set, passed[i]);
     signal(SIGINT, SIG_IGN);
     signal(SIGQUIT, SIG_IGN);
-    child = fork();
+    sigprocmask(SIG_BLOCK, &set, &before);
+    const pid_t child = fork();
+    program = child;
+    for (size_t i = 0; i < sizeof passed / sizeof *passed && child > 0; i++)
+        if (signal(passed[i], signal_pass) == SIG_IGN)
+            signal(passed[i], SIG_IGN);
     if (child == 0) {
         signal(SIGINT, SIG_DFL);
         signal(SIGQUIT, SIG_DFL);
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return child;
+}
+
+/* Returns the program's exit code. A signal ends the program, and this command after it, which joins what there is. */
+static int run_program(char **argv)
+{
+    int status = 0;
+    const pid_t child = start_program();
+    if (child == 0) {
         execvp(argv[0], argv);
         fprintf(stderr, "yoke trace: %s: %s\n", argv[0], strerror(errno));
         _exit(127);
@@ -91,10 +118,10 @@ static bool join_part(const char *parts, unsigned rank, json_t *events)
     return joined;
 }
 
-static void remove_parts(const char *parts)
+static void remove_parts(const char *parts, const bool *joined)
 {
     for (unsigned rank = 0; rank < YK__RANKS; rank++) {
-        char *path = yk__format("%s.%u", parts, rank);
+        char *path = joined[rank] ? yk__format("%s.%u", parts, rank) : NULL;
         if (path)
             unlink(path);
         yk__free(path);
@@ -104,10 +131,11 @@ static void remove_parts(const char *parts)
 static int join_parts(const char *output, const char *parts)
 {
     json_t *events = json_array(), *whole;
+    bool joined[YK__RANKS];
     unsigned ranks = 0;
     int failed;
     for (unsigned rank = 0; rank < YK__RANKS; rank++) /* some may write on other hosts */
-        ranks += join_part(parts, rank, events);
+        ranks += joined[rank] = join_part(parts, rank, events);
     whole = json_pack("{s:o, s:s}", "traceEvents", events, "displayTimeUnit", "ms");
     failed = !ranks || json_dump_file(whole, output, JSON_COMPACT);
     if (!ranks)
@@ -117,7 +145,7 @@ static int join_parts(const char *output, const char *parts)
     else
         fprintf(stderr, "yoke trace: %s holds %zu events of %u rank%s\n", output, json_array_size(events), ranks, ranks > 1 ? "s" : "");
     if (!failed)
-        remove_parts(parts);
+        remove_parts(parts, joined);
     json_decref(whole);
     return failed ? YK_EXIT_FAILED : YK_EXIT_OK;
 }

@@ -140,7 +140,8 @@ void yk_set_rows(yk_job *job, int64_t local, const int32_t *row, int64_t global)
     if (!yk_ok(job))
         return;
     if (local < 0 || global < local || global > INT32_MAX)
-        yk__job_failf(job, YK_E_ARG, "yk_set_rows: %lld rows of %lld", (long long)local, (long long)global);
+        yk__job_failf(job, YK_E_ARG, "yk_set_rows: %lld rows of %lld: expected 0 <= rows <= rows of all ranks <= 2^31 - 1",
+                      (long long)local, (long long)global);
     else
         set_rows(job, local, 0, row, 0, global);
 }

@@ -8,7 +8,8 @@
  */
 #include "plugins/kit/lower/lower_internal.h"
 
-/* True for a cast between floats: the library rounds once when it stores. A cast from or to an integer changes numbers. */
+/* True for a cast between floats: the library rounds once when it stores. So a cast to f16 and back within the chain overflows nothing; the
+ * result does, where it is f16. A cast from or to an integer changes numbers. */
 static bool cast_rounds(const yk_graph *graph, const yk_node *n)
 {
     return n->op == YK_OP_CAST && kit_is_float(kit_node_in(graph, n, 0)->dtype) && kit_is_float(kit_node_out(graph, n, 0)->dtype);

@@ -632,9 +632,10 @@ START_TEST(every_root)
 }
 END_TEST
 
-/* Activations and their slopes at every normal bf16, up to 3.4e38: far from 0 they are 0, x or 1. */
+/* Activations and their slopes, in bf16 and f32, at every normal bf16, up to 3.4e38: far from 0 they are 0, x or 1. */
 START_TEST(activations_of_every_bf16)
 {
+    const int dtype = _i ? YK_F32 : YK_BF16;
     enum { N = 2 * (0x7f80 - 0x80) };
     static const int ops[] = {YK_OP_SILU, YK_OP_GELU, YK_OP_GELU_TANH, YK_OP_SIGMOID, YK_OP_TANH, YK_OP_ERF, YK_OP_SILU_BWD,
                               YK_OP_GELU_BWD, YK_OP_GELU_TANH_BWD};
@@ -648,7 +649,7 @@ START_TEST(activations_of_every_bf16)
     for (int q = 0; kit_isa(q); q++)
         for (size_t o = 0; o < sizeof ops / sizeof *ops; o++) {
             kit *k = kit_new();
-            const uint32_t in = KIT(k, YK_BF16, N), one = KIT(k, YK_BF16, N), y = KIT(k, YK_BF16, N);
+            const uint32_t in = KIT(k, dtype, N), one = KIT(k, dtype, N), y = KIT(k, dtype, N);
             const bool slope = o > 5;
             kit_set(k, in, x);
             kit_random_int(k, one, 1, 1);
@@ -671,7 +672,7 @@ int main(void)
     tcase_add_test(t, every_f16);
     tcase_add_test(t, every_nan);
     tcase_add_test(t, every_root);
-    tcase_add_test(t, activations_of_every_bf16);
+    tcase_add_loop_test(t, activations_of_every_bf16, 0, 2);
     tcase_add_test(t, map_chain);
     tcase_add_test(t, reductions_over_any_axes);
     tcase_add_test(t, argmax_first_of_equals);

@@ -47,8 +47,13 @@ F(relu, fmax(x, 0))
 F(relu_bwd, x > 0 ? y : 0)
 F(gelu, x / 2 * (1 + erf(x / sqrt(2))))
 F(gelu_bwd, y *(0.5 * (1 + erf(x / sqrt(2))) + x * exp(-x * x / 2) / sqrt(2 * M_PI)))
-F(silu, x / (1 + exp(-x)))
+F(gelu_gate, 0.5 + 0.5 * tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)))
+F(gelu_tanh, x *f_gelu_gate(x, 0, 0))
+F(gelu_tanh_slope, sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x))
+F(gelu_tanh_bwd, y *f_gelu_gate(x, 0, 0) * (1 + 2 * x * f_gelu_gate(-x, 0, 0) * f_gelu_tanh_slope(x, 0, 0)))
 F(sigmoid, 1 / (1 + exp(-x)))
+F(silu, x / (1 + exp(-x)))
+F(silu_bwd, y *f_sigmoid(x, 0, 0) * (1 + x * (1 - f_sigmoid(x, 0, 0))))
 F(sigmoid_bwd, y *x *(1 - x))
 F(tanh_bwd, y *(1 - x * x))
 
@@ -149,6 +154,37 @@ START_TEST(test_special)
         for (int64_t i = 0; i < N; i++) {
             double v = kit_at(k, x, i), want = (double)(float)(o < 5 ? f[o](v) : 1 / v);
             NEAR(kit_at(k, y[o], i), want, 4e-7 * fabs(want) + 3e-45, o == 5 ? "recip" : ops[2 + o].name);
+        }
+    kit_free(k);
+}
+END_TEST
+
+/* Activations and their slopes up to the largest numbers: 0, x or 1 there. */
+START_TEST(test_far)
+{
+    enum { EXPONENTS = 127, N = 2 * EXPONENTS, MAPS = 6 };
+    static const one map[MAPS] = {{YK_OP_SILU, "silu", f_silu, 0, 0}, {YK_OP_SILU_BWD, "silu_bwd", f_silu_bwd, 0, 0},
+                                  {YK_OP_GELU, "gelu", f_gelu, 0, 0}, {YK_OP_GELU_BWD, "gelu_bwd", f_gelu_bwd, 0, 0},
+                                  {YK_OP_GELU_TANH, "gelu_tanh", f_gelu_tanh, 0, 0},
+                                  {YK_OP_GELU_TANH_BWD, "gelu_tanh_bwd", f_gelu_tanh_bwd, 0, 0}};
+    const int dtype = _i ? YK_F32 : YK_BF16;
+    static double in[N];
+    kit *k = kit_new();
+    const uint32_t x = KIT(k, dtype, N), ones = KIT(k, dtype, N);
+    uint32_t y[MAPS];
+    for (int n = 0; n < N; n++)
+        in[n] = ldexp(n % 2 ? -1.5 : 1.5, n / 2);
+    kit_set(k, x, in);
+    kit_random_int(k, ones, 1, 1);
+    for (int o = 0; o < MAPS; o++) {
+        y[o] = KIT(k, dtype, N);
+        kit_node(k, map[o].op, o % 2 ? KIT_IDS(x, ones) : KIT_IDS(x), KIT_IDS(y[o]), NULL, 0);
+    }
+    ck_assert_int_eq(ok_run(k), YK_OK);
+    for (int o = 0; o < MAPS; o++)
+        for (int64_t i = 0; i < N; i++) {
+            const double want = map[o].f(in[i], 1, 0);
+            NEAR(kit_at(k, y[o], i), want, (_i ? 1e-6 : 0x1p-8) * fabs(want) + 1e-6, map[o].name);
         }
     kit_free(k);
 }
@@ -545,6 +581,7 @@ int main(void)
     tcase_add_test(t, test_elementwise);
     tcase_add_test(t, test_elementwise_16);
     tcase_add_test(t, test_special);
+    tcase_add_loop_test(t, test_far, 0, 2);
     tcase_add_test(t, test_integers);
     tcase_add_test(t, test_cast);
     tcase_add_test(t, test_sources);
