@@ -138,7 +138,7 @@ static const char *const harmless[] = {
     /* Yoke's own keys, and names */
     "yoke_model", "model_type", "architectures", "transformers_version", "_name_or_path", "name_or_path", "model_name", "auto_map",
     "_commit_hash", "tokenizer_class", "finetuning_task", "task_specific_params", "id2label", "label2id", "num_labels", "_num_labels",
-    "problem_type", "seq_len", "yoke_max_length", "yoke_mean", "yoke_std",
+    "problem_type", "seq_len", "yoke_max_length", "yoke_seq_len", "yoke_mean", "yoke_std",
     /* storage of numbers (quantized.c refuses some) and return values of a call */
     "quantization_config", "compression_config", "quantization",
     "dtype", "torch_dtype", "use_bfloat16", "torchscript", "gradient_checkpointing", "use_cache", "output_past", "output_attentions",

@@ -266,6 +266,7 @@ bool yk__policy_set(yk__policy *p, const double *v)
         p->fit->rank[r].update = v[4], p->fit->rank[r].copy = v[5];
         p->schedule->rank[r].adds = v[6], p->schedule->rank[r].disturbs = v[7];
         p->schedule->rank[r].tried = v[8] != 0;
+        p->schedule->rank[r].spent = p->now.excluded[r] ? p->schedule->lost[YK__OF_EXCLUDED] / p->ranks : 0;
     }
     yk__line_set(&p->fit->rest, v);
     for (uint32_t r = 0; r < p->ranks; r++)

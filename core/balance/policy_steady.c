@@ -46,7 +46,7 @@ static void retry_begin(yk__policy *p)
     yk__fit_parts(p->fit, p->now.member, owns); /* a rank that is only tried again owns nothing */
     yk__roles_set(p, member, owns);
     yk__shares_set(p, share);
-    p->schedule->retry_cost = 0;
+    p->schedule->rank[p->schedule->retried].retry_cost = 0;
 }
 
 /* A record of each rank is one window of ten: five of them make a look. */
@@ -149,9 +149,10 @@ static void retry_end(yk__policy *p)
     const double seen = yk__fit_run(p->fit, r, p->now.share[r]), now = yk__times_least(&p->rank[r].busy);
     bool *member = p->work.member;
     uint64_t *share = p->work.share;
-    if (p->schedule->retry_cost < p->usual) /* not more often than every 1 / RETRY_PART windows */
-        p->schedule->lost[YK__OF_EXCLUDED] += p->usual - p->schedule->retry_cost;
-    p->schedule->retry_cost = fmax(p->schedule->retry_cost, p->usual);
+    double *cost = &p->schedule->rank[r].retry_cost;
+    if (*cost < p->usual) /* not more often than every 1 / RETRY_PART windows */
+        yk__budget_charge(p->schedule, r, YK__OF_EXCLUDED, p->usual - *cost);
+    *cost = fmax(*cost, p->usual);
     memcpy(member, p->now.member, p->ranks * sizeof *member);
     if (now > 0 && now * YK__COSTLY < seen) {
         yk__fit_renew(p->fit, r, p->now.share[r], now);
@@ -178,7 +179,7 @@ void yk__retry_look(yk__policy *p, const yk__report *report)
         longest = fmax(longest, report[r].wall);
         compiling = fmax(compiling, report[r].compiling);
     }
-    p->schedule->retry_cost += fmax(longest - p->usual, 0) + compiling;
+    p->schedule->rank[p->schedule->retried].retry_cost += fmax(longest - p->usual, 0) + compiling;
     if (p->rank[p->schedule->retried].busy.n >= 2 || p->in_phase >= 8)
         retry_end(p);
 }

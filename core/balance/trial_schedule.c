@@ -60,13 +60,20 @@ void yk__excursion_begin(yk__schedule *s, uint32_t rank, yk__budget budget, doub
     s->away = (yk__excursion){.usual = usual, .rank = rank, .budget = budget};
 }
 
+void yk__budget_charge(yk__schedule *s, uint32_t rank, yk__budget budget, double lost)
+{
+    s->lost[budget] += lost;
+    if (budget == YK__OF_EXCLUDED)
+        s->rank[rank].spent += lost;
+}
+
 void yk__excursion_charge(yk__schedule *s, double seconds, double windows, double compiling)
 {
     const double lost = fmax(seconds - windows * s->away.usual, 0) + compiling;
     if (s->away.usual <= 0)
         return;
     s->away.lost += lost;
-    s->lost[s->away.budget] += lost;
+    yk__budget_charge(s, s->away.rank, s->away.budget, lost);
 }
 
 void yk__excursion_end(yk__schedule *s)
@@ -137,7 +144,8 @@ uint32_t yk__schedule_candidate(const yk__schedule *s, const yk__decision *now)
     const uint32_t ranks = s->fit->ranks;
     uint32_t which = ranks;
     for (uint32_t r = 0; r < ranks && yk__members_count(s->fit->ranks, now->member) > 1; r++) {
-        if (!now->member[r] || s->rank[r].tried || s->seat[r].stays || (s->seat[r].forced && !forced_costs(s, now, r)))
+        const bool weighed = s->rank[r].tried && !now->excluded[r]; /* a checkpoint of a retry has an excluded member */
+        if (!now->member[r] || weighed || s->seat[r].stays || (s->seat[r].forced && !forced_costs(s, now, r)))
             continue;
         if (which == ranks || now->share[r] < now->share[which])
             which = r;
@@ -240,20 +248,29 @@ static double retry_price(const yk__schedule *s, uint32_t rank, bool one_row, do
 {
     if (!one_row)
         return fmax(block * fmax(s->rank[rank].harm, HARM_LEAST * usual) + s->compiling, s->rank[rank].price);
-    return s->retry_cost > 0 ? s->retry_cost : ROW_WINDOWS * yk__fit_run(s->fit, rank, 1) + s->compiling;
+    return s->rank[rank].retry_cost > 0 ? s->rank[rank].retry_cost : ROW_WINDOWS * yk__fit_run(s->fit, rank, 1) + s->compiling;
 }
 
+/* While a dear rank waits for the budget, each cheaper one spends no more than an even part of it. */
 yk__try yk__schedule_retry(yk__schedule *s, const yk__decision *now, double usual, uint32_t block)
 {
     const uint32_t none = s->fit->ranks;
+    const double budget = PART * s->elapsed;
+    uint32_t out = 0;
+    bool waits = false;
+    for (uint32_t r = 0; r < none; r++)
+        out += is_out(now, r);
     for (uint32_t i = 1; i <= none; i++) {
         const uint32_t r = (s->retried + i) % none;
+        double price;
         bool one_row;
         if (!is_out(now, r))
             continue;
         one_row = !yk__gain_counts(s, now, r, gain_promised(s, now, r, 1)); /* else a disturbance of its trial may have excluded it */
-        if (s->lost[YK__OF_EXCLUDED] + retry_price(s, r, one_row, usual, block) > PART * s->elapsed)
-            break;
+        price = retry_price(s, r, one_row, usual, block);
+        waits = waits || s->lost[YK__OF_EXCLUDED] + price > budget;
+        if (s->lost[YK__OF_EXCLUDED] + price > budget || (waits && s->rank[r].spent + price > budget / out))
+            continue;
         s->retried = r;
         return (yk__try){r, none, one_row};
     }

@@ -32,6 +32,8 @@ typedef struct yk__results {
     double harm;              /* seconds that a window with it was longer */
     double followed;          /* the speedup at its last trial for being faster; 0 if none since its exclusion */
     double price;             /* seconds that the last excursion for it lost; 0 before any */
+    double retry_cost;        /* seconds that its last single row cost; 0 before any */
+    double spent;             /* seconds of the budget of excluded ranks that went to it */
 } yk__results;
 
 /* The way from a steady window to the next one, through a trial: its time beyond such windows is lost. */
@@ -49,7 +51,6 @@ typedef struct yk__schedule {
     double lost[YK__BUDGETS];     /* seconds */
     yk__excursion away;
     uint32_t retried;             /* the excluded rank that was tried last */
-    double retry_cost;            /* seconds that the last single row of it cost; 0 before any */
     bool *arm_member;             /* memory of calls, by rank: the members of an arm, */
     uint64_t *arm_share;          /* and their shares */
     yk__results rank[];
@@ -67,6 +68,7 @@ void yk__schedule_free(yk__schedule *s);
 /* ---- The budgets ------------------------------------------------------------------------------------------------- */
 
 void yk__schedule_elapse(yk__schedule *s, double seconds, double compiling);
+void yk__budget_charge(yk__schedule *s, uint32_t rank, yk__budget budget, double lost); /* seconds */
 void yk__excursion_begin(yk__schedule *s, uint32_t rank, yk__budget budget, double usual);
 void yk__excursion_charge(yk__schedule *s, double seconds, double windows, double compiling);
 void yk__excursion_end(yk__schedule *s);

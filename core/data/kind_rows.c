@@ -120,6 +120,9 @@ static yk_status encode_rows(struct text_rows *state, const yk__tokenizer *token
     if (!st && cut)
         yk__log(YK_LOG_WARN, "data", "%s: %" PRId64 " of %" PRId64 " texts are cut to %" PRId64 " tokens (max-length)", path, cut,
                 text_rows->count, max_length);
+    if (!st && text_rows->dropped)
+        yk__log(YK_LOG_WARN, "data", "%s: %" PRId64 " of %" PRId64 " rows have no text and are dropped", path, text_rows->dropped,
+                text_rows->dropped + text_rows->count);
     *vocab = yk__encoder_vocab(enc);
     yk__ids_free(&ids);
     yk__encoder_free(enc);

@@ -446,6 +446,8 @@ static const sched_kind kinds[] = {
 static bool kind_knows(const sched_kind *kind, const char *key)
 {
     size_t n = strlen(key);
+    if (!n || strchr(key, ' '))
+        return false;
     for (const char *p = strstr(kind->keys, key); p; p = strstr(p + 1, key))
         if (p[-1] == ' ' && p[n] == ' ')
             return true;

@@ -103,7 +103,7 @@ static const setting_row *setting_find(const char *schedule, const char *key)
 static bool word_allowed(const char *words, const char *value)
 {
     const size_t n = strlen(value);
-    for (const char *p = n ? strstr(words, value) : NULL; p; p = strstr(p + 1, value))
+    for (const char *p = n && value[0] != ' ' ? strstr(words, value) : NULL; p; p = strstr(p + 1, value))
         if (p[-1] == ' ' && p[n] == ' ')
             return true;
     return false;

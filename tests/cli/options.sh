@@ -151,6 +151,14 @@ split_rows() { # --eval-split keeps a quarter of the rows, rounded up, others by
     ! cmp -s "$out/seed42" "$out/seed43"
 }
 ok "a part of the rows evaluates" split_rows
+ok "rows of a file that do not evaluate" refuses "--eval-rows has no effect beside --eval-data" eval --from "$out" \
+    --data "csv:$out/rows.csv" --eval-data "csv:$out/rows.csv" --eval-rows "$out/rows.csv"
+ok "a length that the spec overrules" refuses "--max-length 32 contradicts max-length=8 of the data: give one of them" \
+    eval --from "$out" --data "csv:$out/rows.csv,max-length=8" --max-length 32
+ok "a tokenizer" refuses "--tokenizer char contradicts tokenizer=bytes of the data" \
+    eval --from "$out" --data "csv:$out/rows.csv,tokenizer=bytes" --tokenizer char
+ok "a window" refuses "--seq-len 4 contradicts seq-len=8 of the data" \
+    eval --from "$out" --data "text:$out/rows.csv,seq-len=8" --seq-len 4
 ok "two names with two values" \
     refuses '--lr and --learning-rate are one option, --learning-rate, and say "1" and "2"' \
     train --lr 1 --learning-rate 2

@@ -60,8 +60,10 @@ ok "rows, labels and scores" right
 names() { # names of classes, with quotes, and the lines of a file in which one row has no text
     printf 'text,label\ngood day,"a ""b"""\n"two\nlines",c\n,c\nbad day,c\ngood night,"a ""b"""\n' >"$out/rows.csv"
     "$yoke" train --model bert --model-config hidden_size=16,num_hidden_layers=1,num_attention_heads=2,intermediate_size=32 \
-        --data "csv:$out/rows.csv" --tokenizer char --global-batch 4 --max-steps 1 --output-dir "$out/b" 2>/dev/null >"$out/stdout" &&
+        --data "csv:$out/rows.csv" --tokenizer char --global-batch 4 --max-steps 1 --output-dir "$out/b" 2>"$out/err" >"$out/stdout" &&
         "$yoke" predict --from "$out/b" --data "csv:$out/rows.csv" --json --devices "cpu:0! cpu:0!" >"$out/named" || return 1
+    cat "$out/err"
+    [ "$(grep -c "1 of 5 rows have no text and are dropped" "$out/err")" = 1 ] || return 1
     python3 - "$out/named" <<'P'
 import json, sys
 rows = [json.loads(line) for line in open(sys.argv[1])]
@@ -224,17 +226,25 @@ running_text() {
     seq 1 400 >"$out/text.txt"
     "$yoke" train --model gpt2 --model-config n_layer=1,n_head=2,n_embd=16,n_positions=16 --data "text:$out/text.txt" --tokenizer char \
         --max-steps 1 --output-dir "$out/g" >"$out/stdout" 2>&1 || return 1
-    "$yoke" predict --from "$out/g" --data "text:$out/text.txt" 2>"$out/err"
-    [ $? = 2 ] && grep -q "these data have no classes" "$out/err"
+    echo kept >"$out/keep" && ln -s keep "$out/link" || return 1
+    for to in keep link; do
+        "$yoke" predict --from "$out/g" --data "text:$out/text.txt" --output "$out/$to" 2>"$out/err"
+        [ $? = 2 ] && grep -q "these data have no classes" "$out/err" && grep -qx kept "$out/keep" || return 1
+    done
 }
-ok "a language model names no classes" running_text
+ok "a language model names no classes, and earlier lines stay" running_text
+before_training() {
+    "$yoke" train --from "$out/g" --data "text:$out/text.txt" --max-steps 1 --do-predict --output-dir "$out/g2" 2>"$out/err"
+    [ $? = 2 ] && cat "$out/err" && grep -q "these data have no classes" "$out/err" && [ ! -e "$out/g2" ]
+}
+ok "which a training says before its first step" before_training
 full() {
     predict full --json --output /dev/full 2>"$out/err"
     [ $? = 1 ] && grep -q -e "--output /dev/full: " "$out/err"
 }
 ok "a full disk" full
 
-# A model whose weights are no numbers names no class: lines are whole up to there, and the row is named.
+# A model whose weights are no numbers names no class: lines are whole up to there, and the row is named. A file stays as it was.
 no_numbers() {
     cp -r "$out/m" "$out/damaged" && python3 - "$out/damaged/model.safetensors" <<'P' || return 1
 import json, struct, sys
@@ -248,6 +258,8 @@ P
         "$yoke" predict --from "$out/damaged" --data "idx:$out/images" --json --devices "$devices" >"$out/nan" 2>"$out/err"
         code=$?
         cat "$out/err" "$out/nan"
+        "$yoke" predict --from "$out/damaged" --data "idx:$out/images" --devices "$devices" --output "$out/keep" 2>"$out/said"
+        grep -qx kept "$out/keep" && [ ! -e "$out/keep.yoke-tmp" ] || return 1
         [ $code = 1 ] && valid_json "$out/nan" && grep "row 1: the model's result is -*nan: its weights are damaged" "$out/err" || return 1
     done
 }

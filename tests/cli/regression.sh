@@ -93,6 +93,18 @@ constant() { # of labels that are all alike there is no correlation: no evaluati
         grep "no evaluation that was due gave a finite pearson: the last model is the one that is left" "$out/said"
 }
 ok "a metric that no evaluation gives is waited for as for one that gets no better" constant
+fractions() { # a constant that is no binary fraction: rounding is no correlation
+    for label in 3.3 0.1 1.1; do
+        { echo text,score; for i in $(seq 1 1000); do echo "good,$label"; done; } >"$out/same.csv"
+        "$yoke" eval --from "$out/m" --data "csv:$out/same.csv,label=score" --tokenizer bytes --json >"$out/eval" || return 1
+        cat "$out/eval"
+        grep '"eval_pearson": null' "$out/eval" || return 1
+        sed 's/good,.*/good,'"$label"'/; 3~7s/good/bad/' "$out/same.csv" >"$out/one.csv"
+        "$yoke" eval --from "$out/m" --data "csv:$out/one.csv,label=score" --tokenizer bytes --json >"$out/eval" || return 1
+        grep '"eval_pearson": null' "$out/eval" || { cat "$out/eval"; return 1; }
+    done
+}
+ok "nor is there one of a constant with a fraction" fractions
 ok "a label that is no number" refused "word.csv: line 5: label 'often', expected a number" "$yoke" eval --from "$out/m" \
     --data "csv:$out/word.csv,label=score" --tokenizer bytes
 classes() { # the words lead to a classifier, which begins from the regression

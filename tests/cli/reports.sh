@@ -56,9 +56,10 @@ def fields(b):  # of a protocol buffer: number and value
     return out
 here, = glob.glob(sys.argv[1] + "/events.out.tfevents.*")
 events = [dict(fields(r)) for r in records(open(here, "rb").read())]
+assert events[1][7] == b"\x08\x01" and events[1].get(2, 0) == 0, events[1]
 assert events[0][3] == b"brain.Event:2" and 1.6e9 < struct.unpack("<d", events[0][1])[0] < 1e11
 board = {}
-for e in events[1:]:
+for e in events[2:]:
     (one, value), = fields(e[5])
     value = dict(fields(value))
     board[e[2], value[1].decode()] = struct.unpack("<f", value[2])[0]
@@ -118,8 +119,8 @@ refused() { # nothing is opened anew by what does not start
     [ $? != 0 ] && cat "$out/err" && logged "1-10 6-7" "11-14 11-12"
 }
 ok "a checkpoint that is not there costs no log" refused
-hidden() { # TensorBoard is told from which step on earlier files say nothing: SessionLog.START
-    python3 - "$out/logs" <<'P'
+hidden() { # hidden STEPS: TensorBoard is told from which step on earlier files say nothing: SessionLog.START
+    python3 - "$out/logs" "$1" <<'P'
 import glob, struct, sys
 starts = []
 for path in glob.glob(sys.argv[1] + "/events.out.tfevents.*"):
@@ -129,12 +130,12 @@ for path in glob.glob(sys.argv[1] + "/events.out.tfevents.*"):
         if b[12:12 + n].endswith(b"\x3a\x02\x08\x01"):
             starts.append(b[12 + 10])
         b = b[16 + n:]
-assert sorted(starts) == [11, 11, 11], starts
+assert sorted(starts) == [int(s) for s in sys.argv[2].split()], starts
 P
 }
-ok "TensorBoard hides what was given up" hidden
+ok "TensorBoard hides what was given up" hidden "0 11 11 11"
 anew() {
-    go_on "$out/g" 3 && logged 1-3 "11-14 11-12"
+    go_on "$out/g" 3 && logged 1-3 "11-14 11-12" && hidden "0 0 11 11 11"
 }
 ok "a run that begins anew has logs of its own" anew
 other() { # another run that is given the same --log, by another folder
@@ -148,6 +149,18 @@ aside() {
         grep -F "same.log: 3 lines of another run are in $out/same.log.cut now: this run writes its own" "$out/err"
 }
 ok "a log of another run is kept aside, in one line" aside
+torn() { # a file that ends within a line, and is no log of this run, is lost neither to a new run nor to a resumed one
+    for text in '{"my": "results"}' 'one\ntwo'; do
+        # shellcheck disable=SC2059
+        printf "$text" >"$out/mine" && cp "$out/mine" "$out/same.log" && rm -rf "$out/same.log.cut" "$out/k" && other "$out/k" || return 1
+        cat "$out/err"
+        cmp "$out/mine" "$out/same.log.cut" && valid_json "$out/same.log" || return 1
+    done
+    printf two >"$out/same.log" && rm -f "$out/same.log.cut" && mlp "$out/l" --max-steps 2 --save-steps 2 --eval-strategy no &&
+        mlp "$out/l" --max-steps 4 --resume-from-checkpoint last --eval-strategy no --log "$out/same.log" &&
+        [ "$(cat "$out/same.log.cut")" = two ] && valid_json "$out/same.log"
+}
+ok "nor is a file lost that ends within a line" torn
 
 full() {
     mkdir -p "$out/full/run" && ln -s /dev/full "$out/full/run/log.csv" || return 1

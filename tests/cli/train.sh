@@ -52,6 +52,24 @@ P
 }
 ok "reduce_lr_on_plateau goes by evaluations" plateau
 
+rising() { # the rate follows the metric of the best model in its direction: an accuracy that rises lowers no rate
+    mlp "$out/p" --log "$out/p.log" --lr-scheduler-type reduce_lr_on_plateau --lr-scheduler-kwargs patience=0,factor=0.5 \
+        --eval-steps 10 --warmup-steps 0 --metric-for-best-model accuracy --load-best-model-at-end && python3 - "$out/p.log" <<'P'
+import json, sys
+lines = [r for r in map(json.loads, open(sys.argv[1])) if "final" not in r]
+rates = [r["lr"] for r in lines if "loss" in r]
+one, two, _ = [r["eval_accuracy"] for r in lines if "eval_accuracy" in r]
+assert two > one and rates == [1e-3] * 30, (one, two, rates)
+P
+}
+ok "and by a metric that rises" rising
+
+no_plateau() {
+    mlp "$out/p" --lr-scheduler-type reduce_lr_on_plateau --eval-strategy no --do-eval --warmup-steps 0 2>"$out/err"
+    [ $? = 2 ] && cat "$out/err" && grep -q "follows evaluations during the training, and there are none" "$out/err"
+}
+ok "and not without evaluations during the training" no_plateau
+
 kept() {
     [ "$(echo "$out"/a/checkpoint-*)" = "$out/a/checkpoint-20 $out/a/checkpoint-30" ] || { ls "$out/a"; return 1; }
 }
@@ -64,6 +82,22 @@ evaluated() {
     [ "$(field eval_loss "$out/eval")" = "$(field eval_loss "$out/a.log")" ]
 }
 ok "yoke eval of the saved model gives the loss that training ended with" evaluated
+
+windows() { # the length of windows of running text, by the option and by the spec, and in a further training that names none
+    seq 1 400 >"$out/lines.txt"
+    for kept in "text:$out/lines.txt --seq-len 8" "text:$out/lines.txt,seq-len=8" "text:$out/lines.txt"; do
+        set -- --model gpt2 --model-config n_layer=1,n_head=2,n_embd=16,n_positions=64 --tokenizer char
+        [ "$kept" = "text:$out/lines.txt" ] && set -- --from "$out/w"
+        # shellcheck disable=SC2086
+        "$yoke" train "$@" --data $kept --global-batch 8 --max-steps 3 --json --overwrite-output-dir --output-dir "$out/w" \
+            >"$out/w.json" && "$yoke" eval --from "$out/w" --data "text:$out/lines.txt" --per-device-eval-batch-size 8 --json \
+            >"$out/eval" || return 1
+        cat "$out/w.json" "$out/eval"
+        grep '"yoke_seq_len": 8' "$out/w/config.json" &&
+            [ "$(field eval_loss "$out/eval")" = "$(field eval_loss "$out/w.json")" ] || return 1
+    done
+}
+ok "so it does for windows of running text" windows
 
 report() {
     mlp "$out/b" >"$out/report" 2>&1 || return 1

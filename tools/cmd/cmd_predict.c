@@ -3,11 +3,6 @@
  * The command yoke predict: the class of each row of a file, by a saved model. yoke.c calls it by its table of commands, in the main
  * thread. It uses tools/train/train.c to start the ranks, and tools/eval/predict.c to write the lines.
  */
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "core/io/folder.h"
 #include "tools/eval/predict.h"
 #include "tools/config/apply.h"
 #include "tools/train/refused.h"
@@ -32,31 +27,13 @@ static const yk__cli_command command = {
             "row (its line in a csv or jsonl file, else its number from 1), the label and its score (a softmax), between tabs. With\n"
             "--json each line is an object, which has the scores of all classes. For classifiers: of images, and of rows of text,\n"
             "which need no labels: csv and jsonl without that column, or lines:FILE, a text on each line, which FILE.txt is too. Of\n"
-            "a regression (num_labels=1) a line is the row and the number; with --json {\"row\": 2, \"number\": 0.9}.",
+            "a regression (num_labels=1) a line is the row and the number; with --json {\"row\": 2, \"number\": 0.9}. A row whose text is\n"
+            "empty has no line. FILE of --output keeps what it had until all lines are written.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .spellings = spellings,
     .n_spellings = sizeof spellings / sizeof spellings[0],
 };
-
-static void write_rows(const yk__cli *cli, yk_job *job, yk_model *m, yk_data *data)
-{
-    const char *path = yk__cli_text(cli, "output"), *reason = NULL;
-    const bool writes = path && yk_is_main(job);
-    const int own = writes ? yk__folder_opened(path) : -1;
-    FILE *f = own >= 0 ? fdopen(own, "w") : writes ? fopen(path, "we") : stdout;
-    char text[4352];
-    if (f)
-        predict_rows(job, m, data, f, yk__cli_on(cli, "json"));
-    else
-        reason = strerror(errno);
-    if (f && writes)
-        reason = yk__cli_close_file(f);
-    if (!reason)
-        return;
-    snprintf(text, sizeof text, "--output %.4000s: %s", path, reason);
-    yk_fail(job, YK_E_IO, text);
-}
 
 static int predict_run(const yk__cli *cli)
 {
@@ -66,7 +43,7 @@ static int predict_run(const yk__cli *cli)
     if (!train_use_open(cli, &config, &use, &code))
         return code;
     if (yk_ok(use.job))
-        write_rows(cli, use.job, use.model, use.data);
+        predict_write(use.job, use.model, use.data, yk__cli_text(cli, "output"), "--output ", yk__cli_on(cli, "json"));
     return yk_close(use.job);
 }
 

@@ -4,7 +4,6 @@
  * it by its table of commands, in the main thread. It uses tools/train/train.c to start the ranks; each runs the same command line.
  * cmd_config.c and tools/bench/sample.c check options by train_options_right. An option that needs an absent option is an error.
  */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -282,10 +281,25 @@ static void choose_no_warmup(const train_run *r, yk_sched_config *sched, char *t
     sched->params = text;
 }
 
+static bool is_plateau(const char *name)
+{
+    return yk__word_find("reduce_lr_on_plateau|reducelronplateau", name, strlen(name)) >= 0;
+}
+
+/* A schedule that follows the best model's metric lowers the rate if that metric stops rising, unless mode= says otherwise. */
+static void choose_mode(const train_run *r, yk_sched_config *sched, char *text, size_t size)
+{
+    const char *params = sched->params ? sched->params : "";
+    if (!r->best.rises || !is_plateau(sched->name) || !strncmp(params, "mode=", 5) || strstr(params, ",mode="))
+        return;
+    snprintf(text, size, "%s%smode=max", params, *params ? "," : "");
+    sched->params = text;
+}
+
 static void make_trainer(train_run *r)
 {
     bool bad = false;
-    char params[1100];
+    char params[1100], with_mode[1200];
     yk_sched_config sched = {.name = yk__cli_text(r->cli, "lr-scheduler-type"), .params = yk__cli_text(r->cli, "lr-scheduler-kwargs")};
     r->opt = make_optimizer(r);
     spare_from_decay(r);
@@ -300,6 +314,7 @@ static void make_trainer(train_run *r)
     sched.warmup_steps = ratio > 0 ? ceil(sched.total_steps * ratio)
                                    : train_steps_of(train_steps_read(r->cli, "warmup-steps", &bad), r->total);
     choose_no_warmup(r, &sched, params, sizeof params);
+    choose_mode(r, &sched, with_mode, sizeof with_mode);
     train_when_total(&r->log_when, r->total);
     train_when_total(&r->eval_when, r->total);
     train_when_total(&r->save_when, r->total);
@@ -307,9 +322,11 @@ static void make_trainer(train_run *r)
     yk_model_label_smoothing(r->model, (float)yk__cli_real(r->cli, "label-smoothing-factor", 0, 0.999999, &bad));
     yk_model_recompute(r->model, yk__cli_on(r->cli, "gradient-checkpointing"));
     r->sched = yk_schedule(r->opt, &sched);
-    if (yk_sched_by_metric(r->sched) && !r->eval)
-        yk_fail(r->job, YK_E_ARG, "--lr-scheduler-type reduce_lr_on_plateau follows the loss of evaluations, and there are none: give "
-                                  "--eval-data, or another schedule");
+    if (yk_sched_by_metric(r->sched) && (!r->eval || r->eval_when.strategy == TRAIN_NEVER))
+        yk_fail(r->job, YK_E_ARG, r->eval ? "--lr-scheduler-type reduce_lr_on_plateau follows evaluations during the training, and "
+                                            "there are none: give --eval-strategy steps or epoch, or another schedule"
+                                          : "--lr-scheduler-type reduce_lr_on_plateau follows the loss of evaluations, and there are "
+                                            "none: give --eval-data, or another schedule");
 }
 
 static bool may_overwrite(const train_run *r)
@@ -337,6 +354,8 @@ static void open_data(train_run *r)
         yk_fail(r->job, YK_E_ARG, "the best model is chosen by evaluations, and there is no evaluation data: --eval-data or --eval-rows");
     if (yk_ok(r->job) && !r->eval && yk__cli_on(cli, "do-predict"))
         yk_fail(r->job, YK_E_ARG, "--do-predict: there is no evaluation data to predict for: --eval-data or --eval-rows");
+    if (yk_ok(r->job) && r->eval && yk__cli_on(cli, "do-predict"))
+        predict_check(r->job, r->eval);
 }
 
 /* A copied command line may limit checkpoints that Trainer writes without being asked. */
@@ -476,24 +495,9 @@ static void run_report(train_run *r)
 
 static void write_predictions(train_run *r)
 {
-    const bool writes = yk_is_main(r->job);
-    const char *reason = NULL;
-    char named[4200], path[PATH_MAX], fresh[4352], text[4352];
-    FILE *f;
-    snprintf(named, sizeof named, "%s/predictions.jsonl", r->out);
-    const bool whole = yk__folder_file(named, path); /* a link stays one, a device or a pipe takes the lines */
-    snprintf(fresh, sizeof fresh, "%s%s", whole ? path : named, whole ? YK__FOLDER_TMP : "");
-    f = writes ? fopen(fresh, "we") : stdout;
-    if (f)
-        predict_rows(r->job, r->model, r->eval, f, true);
-    if (!f || writes)
-        reason = f ? yk__cli_close_file(f) : strerror(errno);
-    if (writes && whole && !reason && yk_ok(r->job) && rename(fresh, path)) /* whole, or not there */
-        reason = strerror(errno);
-    if (!reason)
-        return;
-    snprintf(text, sizeof text, "%.4000s: %s", named, reason);
-    yk_fail(r->job, YK_E_IO, text);
+    char path[4200];
+    snprintf(path, sizeof path, "%s/predictions.jsonl", r->out);
+    predict_write(r->job, r->model, r->eval, path, "", true);
 }
 
 static int run_training(const yk__cli *cli)

@@ -8,6 +8,7 @@
 
 #include "core/base/word.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,9 +18,9 @@
 const char *const metric_names[METRIC_COUNT] = {METRIC_TABLE(METRIC_NAME)};
 #undef METRIC_NAME
 
-/* Sums of an evaluation: labels that count, right ones, their losses, and sums of y (labels: classes or numbers) and p (predictions).
- * For f1 the right ones, predictions and labels of each class follow. */
-enum { LABELS, RIGHT, LOSSES, SUM_Y, SUM_P, SUM_YY, SUM_PP, SUM_YP, SUMS };
+/* Sums of an evaluation: labels that count, right ones, their losses, and sums of y (labels: classes or numbers) and p (predictions),
+ * and of (y - p)^2. For f1 the right ones, predictions and labels of each class follow. */
+enum { LABELS, RIGHT, LOSSES, SUM_Y, SUM_P, SUM_YY, SUM_PP, SUM_YP, SUM_ERRORS, SUMS };
 
 typedef struct tally {
     double *sum;     /* SUMS + 3 * classes */
@@ -115,6 +116,7 @@ static void count_numbers(double *sum, double y, double p)
     sum[SUM_YY] += y * y;
     sum[SUM_PP] += p * p;
     sum[SUM_YP] += y * p;
+    sum[SUM_ERRORS] += (y - p) * (y - p);
 }
 
 static void count_class(tally *t, int32_t want, int32_t got)
@@ -206,11 +208,18 @@ static double macro_f1(const tally *t)
     return n > 0 ? sum / n : NAN;
 }
 
+/* n sum(x^2) - sum(x)^2; 0 if rounding of the n additions explains it, as for equal numbers that are no binary fractions. */
+static double spread_of(double n, double sum, double squares)
+{
+    const double spread = n * squares - sum * sum;
+    return spread > n * DBL_EPSILON * n * squares ? spread : 0;
+}
+
 static double pearson_of(const double *s)
 {
     const double n = s[LABELS], cross = n * s[SUM_YP] - s[SUM_Y] * s[SUM_P];
-    const double y = n * s[SUM_YY] - s[SUM_Y] * s[SUM_Y], p = n * s[SUM_PP] - s[SUM_P] * s[SUM_P];
-    return y > 0 && p > 0 ? cross / sqrt(y) / sqrt(p) : NAN;
+    const double y = spread_of(n, s[SUM_Y], s[SUM_YY]), p = spread_of(n, s[SUM_P], s[SUM_PP]);
+    return y > 0 && p > 0 ? fmax(-1, fmin(1, cross / sqrt(y) / sqrt(p))) : NAN;
 }
 
 static train_result result_of(const tally *t, uint32_t wanted)
@@ -225,7 +234,7 @@ static train_result result_of(const tally *t, uint32_t wanted)
     r.value[METRIC_LOSS] = loss;
     r.value[METRIC_ACCURACY] = s[RIGHT] / n;
     r.value[METRIC_PERPLEXITY] = exp(loss);
-    r.value[METRIC_MSE] = (s[SUM_YY] - 2 * s[SUM_YP] + s[SUM_PP]) / n;
+    r.value[METRIC_MSE] = s[SUM_ERRORS] / n;
     r.value[METRIC_PEARSON] = pearson_of(s);
     if (wanted & 1u << METRIC_F1)
         r.value[METRIC_F1] = class_f1(t, 1) < 0 ? 0 : class_f1(t, 1);

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `yoke predict`: scores of each row, gathered from the ranks and written by rank 0 in the file's order. cmd_predict.c and cmd_train.c call
- * predict_rows in the main thread of all ranks.
+ * predict_write in the main thread of all ranks.
  */
 #include "tools/eval/predict.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "core/io/folder.h"
 #include "tools/cli.h"
 
 /* Escapes characters that would break the line, as in C. */
@@ -107,12 +112,17 @@ static void predict_batch(yk_job *job, const yk_batch *batch, yk_t scores, const
     free(all);
 }
 
-void predict_rows(yk_job *job, yk_model *m, yk_data *data, FILE *f, bool json)
+bool predict_check(yk_job *job, const yk_data *data)
 {
-    uint64_t row = 0;
     const yk_labels labels = yk_data_labels(data);
     if (yk_ok(job) && (labels == YK_LABELS_NEXT || labels == YK_LABELS_MASKED))
         yk_fail(job, YK_E_ARG, "predictions name the class of each row, and these data have no classes: they are a language model's");
+    return yk_ok(job);
+}
+
+static void predict_rows(yk_job *job, yk_model *m, yk_data *data, FILE *f, bool json)
+{
+    uint64_t row = 0;
     yk_train(job, false);
     yk_data_seek(data, 0, 0);
     yk_each (batch, job, data) {
@@ -121,4 +131,29 @@ void predict_rows(yk_job *job, yk_model *m, yk_data *data, FILE *f, bool json)
         row += (uint64_t)batch.global_rows;
     }
     yk_train(job, true);
+}
+
+void predict_write(yk_job *job, yk_model *m, yk_data *data, const char *path, const char *option, bool json)
+{
+    const bool writes = path && yk_is_main(job);
+    const char *reason = NULL;
+    char real[PATH_MAX], to[PATH_MAX + sizeof YK__FOLDER_TMP], text[4400];
+    if (!predict_check(job, data))
+        return;
+    const int own = writes ? yk__folder_opened(path) : -1;
+    const bool fresh = writes && own < 0 && yk__folder_file(path, real); /* else a device, a pipe or an open file takes the lines */
+    snprintf(to, sizeof to, "%s%s", fresh ? real : path ? path : "", fresh ? YK__FOLDER_TMP : "");
+    FILE *f = own >= 0 ? fdopen(own, "w") : writes ? fopen(to, "we") : stdout;
+    if (f)
+        predict_rows(job, m, data, f, json);
+    if (!f || writes)
+        reason = f ? yk__cli_close_file(f) : strerror(errno);
+    if (fresh && !reason && yk_ok(job) && rename(to, real)) /* whole, or not there */
+        reason = strerror(errno);
+    if (fresh && f && (reason || !yk_ok(job)))
+        unlink(to);
+    if (!reason)
+        return;
+    snprintf(text, sizeof text, "%s%.4000s: %s", option, path, reason);
+    yk_fail(job, YK_E_IO, text);
 }

@@ -29,14 +29,15 @@ static int64_t line_step(const char *line)
 }
 
 typedef struct cut {
-    off_t at, end; /* range to remove, whole lines only; a torn line may follow it */
+    off_t at, end; /* range to move, of whole lines; a torn line may follow it */
     uint64_t lines;
+    bool foreign;  /* the lines have no step, or are another run's */
 } cut;
 
 /* A step below the one before it begins a resumed run that counts otherwise (other batches): its checkpoints keep the lines before. */
 static cut cut_find(FILE *f, int64_t kept)
 {
-    cut c = {0, 0, 0};
+    cut c = {.foreign = true};
     char *line = NULL;
     size_t capacity = 0;
     int64_t before = LOGFILE_NO_STEP;
@@ -45,6 +46,7 @@ static cut cut_find(FILE *f, int64_t kept)
         if (kept >= 0 && step != LOGFILE_NO_STEP && step < before)
             c = (cut){.at = c.end, .end = c.end};
         before = step != LOGFILE_NO_STEP ? step : before;
+        c.foreign = kept == LOGFILE_ASIDE || before == LOGFILE_NO_STEP;
         if (c.lines || step > kept)
             c.lines++;
         else
@@ -79,12 +81,15 @@ static bool lines_cut(const char *path, int64_t kept)
     if (!f)
         return errno == ENOENT || errno == ENXIO; /* opening it for writing reports other errors */
     if (!fstat(fd, &st) && S_ISREG(st.st_mode)) {
-        const cut c = cut_find(f, kept);
+        cut c = cut_find(f, kept);
+        if (c.foreign && c.end < st.st_size) { /* only a torn line of this run is lost: the run writes it anew */
+            c.end = st.st_size;
+            c.lines++;
+        }
         ok = (!c.lines || cut_keep(f, path, &c)) && (c.at == st.st_size || !ftruncate(fd, c.at));
         if (ok && c.lines)
             fprintf(stderr, "yoke train: %s: %llu lines of %s are in %s.cut now: this run writes %s\n", path, (unsigned long long)c.lines,
-                    kept == LOGFILE_ASIDE ? "another run" : "later steps", path,
-                    kept == LOGFILE_ASIDE ? "its own" : "these steps anew");
+                    c.foreign ? "another run" : "later steps", path, c.foreign ? "its own" : "these steps anew");
     }
     fclose(f);
     return ok;

@@ -166,8 +166,8 @@ trackers *trackers_open(const char *dir, bool csv, bool tensorboard, int64_t kep
         fprintf(t->csv.file, "step,epoch,tag,value\n");
     if (t->events.file)
         write_version(t->events.file);
-    if (t->events.file && kept >= LOGFILE_NO_STEP)
-        write_start(t->events.file, (uint64_t)(kept + 1));
+    if (t->events.file) /* a new run hides another one of the folder */
+        write_start(t->events.file, kept < 0 ? 0 : (uint64_t)kept + 1);
     return t;
 }
 

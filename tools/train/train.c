@@ -192,6 +192,44 @@ static bool is_kind(const yk__cli *cli, const char *const *kinds)
     return spec[0] || spec[1];
 }
 
+/* Writes the value of a key of the spec; false if it is absent. */
+static bool spec_value(const char *spec, const char *key, char *value, size_t size)
+{
+    char named[32];
+    snprintf(named, sizeof named, ",%s=", key);
+    const char *at = strstr(spec, named);
+    if (at)
+        snprintf(value, size, "%.*s", (int)strcspn(at + strlen(named), ","), at + strlen(named));
+    return at != NULL;
+}
+
+/* True if no spec of the data leaves the option to be used: each has the key of its name, with another value in `value`. */
+static bool is_overruled(const yk__cli *cli, const char *option, char *value, size_t size)
+{
+    const char *const spec[] = {yk__cli_text(cli, "data"), yk__cli_text(cli, "eval-data")};
+    bool overruled = false;
+    for (int i = 0; i < 2 && yk__cli_typed(cli, option); i++) {
+        if (spec[i] && (!spec_value(spec[i], option, value, size) || !strcmp(value, yk__cli_text(cli, option))))
+            return false;
+        overruled = overruled || spec[i];
+    }
+    return overruled;
+}
+
+/* Refuses an option that a key of the spec contradicts, as the spec's value is taken. */
+static void refuse_overruled(const yk__cli *cli, bool *bad)
+{
+    static const char *const names[] = {"tokenizer", "max-length", "seq-len"};
+    char value[512];
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (!is_overruled(cli, names[i], value, sizeof value))
+            continue;
+        yk__cli_usage(cli->command, "--%s %s contradicts %s=%s of the data: give one of them", names[i], yk__cli_text(cli, names[i]),
+                      names[i], value);
+        *bad = true;
+    }
+}
+
 /* Refuses options that the named kinds of data do not use. */
 static void refuse_idle_data_options(const yk__cli *cli, bool *bad)
 {
@@ -386,9 +424,10 @@ static void read_split(const yk__cli *cli, bool *bad)
     static const char *const running[] = {"text", "tokens", NULL};
     uint64_t seed = 42;
     train_split(cli, &seed, bad);
-    if (yk__cli_text(cli, "eval-data"))
+    if (yk__cli_text(cli, "eval-data")) {
         yk__cli_refuse_idle(cli, "eval-split", "beside --eval-data", bad);
-    else if (yk__cli_text(cli, "eval-rows"))
+        yk__cli_refuse_idle(cli, "eval-rows", "beside --eval-data", bad);
+    } else if (yk__cli_text(cli, "eval-rows"))
         yk__cli_refuse_idle(cli, "eval-split", "beside --eval-rows", bad);
     else if (yk__cli_typed(cli, "eval-split") && is_kind(cli, running) && strchr(yk__cli_text(cli, "eval-split"), ',')) {
         yk__cli_usage(cli->command, "--eval-split %s: running text is cut at its end, not by a seed: give the part alone",
@@ -438,6 +477,7 @@ bool train_config(const yk__cli *cli, yk_config *config)
     refuse_char(cli, &bad);
     refuse_no_devices(cli, &bad);
     refuse_idle_data_options(cli, &bad);
+    refuse_overruled(cli, &bad);
     return !bad;
 }
 
@@ -489,12 +529,13 @@ static void choose_labels(const yk__cli *cli, yk_job *job, yk_data_config *c)
     yk_settings_free(s);
 }
 
-/* Tokens that the folder's model was trained with, if a row's length was given then; else those that it has places for, at most 128. */
+/* Tokens of a row or window that the folder's model was trained with, if they were given then; else those that it has places for, at
+ * most 128. */
 static uint32_t default_length(const yk__cli *cli, yk_job *job, bool of_rows)
 {
     yk_settings *s = train_settings(cli, job);
     const int64_t context = yk_settings_int(s, "n_positions", yk_settings_int(s, "max_position_embeddings", 128));
-    const int64_t kept = of_rows ? yk_settings_int(s, "yoke_max_length", 0) : 0;
+    const int64_t kept = yk_settings_int(s, of_rows ? "yoke_max_length" : "yoke_seq_len", 0);
     yk_settings_free(s);
     return kept > 0 && kept <= 1 << 24 ? (uint32_t)kept : context > 0 && context < 128 ? (uint32_t)context : 128;
 }
@@ -510,28 +551,19 @@ uint32_t train_length(const yk__cli *cli, yk_job *job, const char *option)
 
 static const char *const image_kinds[] = {"idx", "cifar10", NULL}, *const image_keys[] = {"mean", "std"};
 
-/* Writes the value of a key of the spec; false if it is absent. */
-static bool spec_value(const char *spec, const char *key, char *value, size_t size)
-{
-    char named[32];
-    snprintf(named, sizeof named, ",%s=", key);
-    const char *at = strstr(spec, named);
-    if (at)
-        snprintf(value, size, "%.*s", (int)strcspn(at + strlen(named), ","), at + strlen(named));
-    return at != NULL;
-}
-
-/* Writes "yoke_KEY=VALUE,..": mean and deviation of images, the length of rows, as far as they were given for the training. */
+/* Writes "yoke_KEY=VALUE,..": mean and deviation of images, the length of rows or windows, as far as they were given. */
 static void write_kept(const yk__cli *cli, char *text, size_t size)
 {
-    static const char *const rows[] = {"csv", "jsonl", "lines", NULL};
-    const char *spec = yk__cli_text(cli, "data"), *length = yk__cli_typed(cli, "max-length") ? yk__cli_text(cli, "max-length") : NULL;
+    static const char *const rows[] = {"csv", "jsonl", "lines", NULL}, *const running[] = {"text", "tokens", NULL};
+    const char *spec = yk__cli_text(cli, "data");
     char value[512];
     *text = 0;
     if (!spec || strcmp(cli->command->name, "train") != 0)
         return;
-    if (is_of(spec, rows) && (spec_value(spec, "max-length", value, sizeof value) || length))
-        snprintf(text, size, "yoke_max_length=%s,", strstr(spec, ",max-length=") ? value : length);
+    const char *length = is_of(spec, rows) ? "max-length" : is_of(spec, running) ? "seq-len" : NULL;
+    const bool inside = length && spec_value(spec, length, value, sizeof value);
+    if (inside || (length && yk__cli_typed(cli, length)))
+        snprintf(text, size, "yoke_%s=%s,", is_of(spec, rows) ? "max_length" : "seq_len", inside ? value : yk__cli_text(cli, length));
     for (size_t i = 0; i < 2 && is_of(spec, image_kinds); i++)
         if (spec_value(spec, image_keys[i], value, sizeof value))
             snprintf(text + strlen(text), size - strlen(text), "yoke_%s=%s,", image_keys[i], value);

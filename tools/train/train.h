@@ -64,8 +64,8 @@ bool train_cuts_text(const yk__cli *cli);
 uint32_t train_eval_batch(const yk__cli *cli, const yk_job *job, uint32_t training);
 /* The model's settings: before data are opened it is known by them alone. yk_settings_free them. */
 yk_settings *train_settings(const yk__cli *cli, yk_job *job);
-/* Tokens of a row or window: from --max-length or --seq-len, else the folder's yoke_max_length for rows, else the model's number of
- * positions, at most 128. */
+/* Tokens of a row or window: from --max-length or --seq-len, else the folder's yoke_max_length or yoke_seq_len, else the model's
+ * number of positions, at most 128. */
 uint32_t train_length(const yk__cli *cli, yk_job *job, const char *option);
 /* Builds or loads the model; fails the job if the options name none. */
 yk_model *train_model(const yk__cli *cli, yk_job *job, const yk_data *data);

@@ -378,7 +378,7 @@ static void write_known(const yk_settings *s, char *text, size_t size)
 /* True for a setting of the data, which the commands keep in config.json and read there. */
 static bool is_of_data(const char *key)
 {
-    return !strcmp(key, "yoke_max_length") || !strcmp(key, "yoke_mean") || !strcmp(key, "yoke_std");
+    return !strcmp(key, "yoke_max_length") || !strcmp(key, "yoke_seq_len") || !strcmp(key, "yoke_mean") || !strcmp(key, "yoke_std");
 }
 
 void yk_settings_check(yk_settings *s)

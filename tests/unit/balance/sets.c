@@ -2,6 +2,7 @@
 /* Which set of simulated ranks the policy comes to: beside the best of all subsets, with what members cost each other. */
 #include <check.h>
 #include <math.h>
+#include <stdlib.h>
 
 #include "core/balance/policy_inner.h"
 #include "tests/support/run.h"
@@ -109,6 +110,58 @@ START_TEST(a_disturbance_of_the_trial_is_not_for_good)
 }
 END_TEST
 
+/* A checkpoint that was written while an excluded rank had its single row: the resumed job weighs the rank, and leaves it out again. */
+START_TEST(a_saved_retry_is_no_membership)
+{
+    world w = {.ranks = 2, .n = 128, .d = {{.a = 2e-4, .b = 4e-5, .update = 5e-4, .noise = 0.05},
+                                           {.a = 6e-3, .b = 12e-4, .update = 15e-3, .noise = 0.05}},
+               .seat = {{.pace = 1}, {.pace = 30}}};
+    yk_error err = YK_ERROR_INIT;
+    yk__policy *resumed = NULL;
+    double *v;
+    world_begin(&w);
+    for (int i = 0; i < 200000 && !(w.p->phase == RETRY && w.p->in_phase); i++)
+        world_window(&w);
+    ck_assert_int_eq(w.p->phase, RETRY);
+    v = calloc(yk__policy_count(w.p), sizeof *v);
+    yk__policy_get(w.p, v);
+    ck_assert_int_eq(yk__policy_new(2, w.seat, 128, &resumed, &err), YK_OK);
+    ck_assert(yk__policy_set(resumed, v));
+    free(v);
+    world_finish(&w);
+    w.p = resumed;
+    world_windows(&w, 400);
+    ck_assert_msg(!yk__policy_decision(w.p)->member[1] && world_rate(&w) >= 0.97, "%g", world_rate(&w));
+    world_finish(&w);
+}
+END_TEST
+
+/* Two excluded ranks, 30 and 3000 times slower: each is retried at its own price, in its part of the budget. */
+START_TEST(a_dear_retry_starves_no_cheap_one)
+{
+    world w = {.ranks = 3, .n = 128, .d = {{.a = 2e-4, .b = 4e-5, .update = 5e-4, .noise = 0.05},
+                                           {.a = 6e-3, .b = 12e-4, .update = 15e-3, .noise = 0.05},
+                                           {.a = 0.6, .b = 0.12, .update = 1.5, .noise = 0.05}},
+               .seat = {{.pace = 1}, {.pace = 30}, {.pace = 3000}}};
+    uint32_t tries[3] = {0};
+    bool was[3] = {0};
+    world_begin(&w);
+    world_windows(&w, 1000);
+    for (int i = 0; i < 250000; i++) {
+        world_window(&w);
+        for (uint32_t r = 1; r < 3; r++) {
+            const bool member = yk__policy_decision(w.p)->member[r];
+            tries[r] += member && !was[r];
+            was[r] = member;
+        }
+        const double lost = w.p->schedule->lost[YK__OF_EXCLUDED], elapsed = w.p->schedule->elapsed;
+        ck_assert_msg(lost <= 0.006 * elapsed, "%g s of %g s at window %d", lost, elapsed, i);
+    }
+    ck_assert_msg(tries[1] >= 100 && tries[2] >= 1, "%u and %u", tries[1], tries[2]);
+    world_finish(&w);
+}
+END_TEST
+
 int main(void)
 {
     TCase *t = tcase_create("sets");
@@ -117,5 +170,7 @@ int main(void)
     tcase_add_loop_test(t, of_two_that_disturb_each_other_the_better_stays, 0, 2);
     tcase_add_test(t, members_cost_what_they_exchange);
     tcase_add_test(t, a_disturbance_of_the_trial_is_not_for_good);
+    tcase_add_test(t, a_saved_retry_is_no_membership);
+    tcase_add_test(t, a_dear_retry_starves_no_cheap_one);
     return suite_run("sets", t);
 }
