@@ -69,7 +69,7 @@ static yk_status finish_pieces(yk__request *request, yk_error *err)
         yk__msg_piece *piece = &m->piece[m->finished % YK__MSG_WINDOW];
         if (yk__msg_piece_test(request, piece, err))
             return err->status;
-        if (piece->open || !yk__msg_has_records(m))
+        if (piece->open || !yk__msg_rounds_done(m))
             return YK_OK;
         if (yk__msg_finish_piece(request, piece, err))
             return err->status;

@@ -105,7 +105,7 @@ void yk__msg_rounds_unpack(const yk__msg *m, uint64_t bytes)
 yk_status yk__msg_rounds_step(yk__request *request, yk_error *err)
 {
     yk__msg *m = request->msg;
-    while (!yk__msg_has_records(m)) {
+    while (!yk__msg_rounds_done(m)) {
         if (!m->round.n && post_round(request, err))
             return err->status;
         if (yk__msg_piece_test(request, &m->round, err))
