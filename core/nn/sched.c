@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- *
  * Learning-rate schedules: a table gives each name its function of step and settings. The two names of rate_plateau have a state, which
  * yk__sched_metric changes.
  *

@@ -2,7 +2,6 @@
 /*
  * Runs a micro batch: looks the program up (cache.c plans and compiles a new one), runs it, starts the copies of its results to the host.
  *
- *
  * flush.c (core/job/loop) calls yk__engine_run in yk_step, in yk_end for values still wanted, and at an earlier read of a value. blame.c
  * (core/job/trace) calls it for a second run with probes. yk__engine_run returns while the device may still run; yk__engine_wait takes its
  * *ticket.

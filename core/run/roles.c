@@ -7,7 +7,8 @@
  * core/job/team/share.c calls yk__engine_set_roles between windows, and job_hash.c (core/job/checkpoint) yk__engine_catch_up, on all ranks,
  * in the step thread. Afterwards the parts of all ranks cover each bucket once, and no moment has changed its value.
  *
- * p->far: owners alone have a bucket's values (far_slices.h). p->scatters: ranks hold sums of their own slices alone (slice_sums.h).
+ * p->far: owners alone have a bucket's values (core/run/values/far_slices.h). p->scatters: ranks hold sums of their own slices alone
+ * (core/run/values/slice_sums.h).
  */
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,6 @@
  * yoke-cts, group long: sums of up to millions of terms, with --long of a hundred million. main.c runs the group in a child process with
  * the device under test open.
  *
- *
  * An accumulator of 32 bits that adds them in turn loses digits: with equal terms each addition rounds in the same direction. So terms have
  * one sign, and a sum equals that of its absolute terms.
  *
