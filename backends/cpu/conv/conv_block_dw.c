@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gradient of a strided convolution's weights, directly. cpu_conv.c plans it while a program is compiled; its steps run on the workers.
+ * The gradient of a strided convolution's weights, directly. cpu_conv.c plans it while a program is compiled, in any thread; its steps run
+ * on the workers.
  *
  * E[t, c, o] sums x[c, p(t)] gy[o, there] over all grid points, the pixels of gy of all images; p(t) is the pixel that tap t sees from
  * there. For one tap that is a product of two matrices, channels x grid points x results, whose rows need not be gathered. Input and

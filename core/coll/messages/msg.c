@@ -3,8 +3,8 @@
  * The algorithm for collectives over messages: begins a request, drives it and waits for it. A request is a list of pieces, each a set of
  * sends and receives; a window of pieces is on its way at a time.
  *
- * request.c (core/coll) starts requests and waits in the step thread; the progress thread drives them meanwhile (core/coll/progress.c).
- * Both hold the plane's lock. A request ends done, or failed with the name of the rank that is lost.
+ * request.c (core/coll) starts requests by the row in algorithms.c (core/coll) and waits in the step thread; the progress thread drives
+ * them meanwhile (core/coll/progress.c). Both hold the plane's lock. A request ends done, or failed with the name of the rank that is lost.
  */
 #include "core/coll/messages/msg.h"
 

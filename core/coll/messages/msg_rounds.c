@@ -3,8 +3,8 @@
  * Records and small data of all members in rounds: after round k each member has the data of 2^k members. Few messages replace one to each
  * member. Records are stored from the own one on, so that each message is one range.
  *
- * msg.c uses it for barriers and small gathers if tune.c (core/coll) found it faster, under the plane's lock, in the step or the progress
- * thread.
+ * msg.c uses it for barriers, small gathers and short slices if tune.c (core/coll) found it faster, under the plane's lock, in the step or
+ * the progress thread.
  */
 #include "core/coll/messages/msg_rounds.h"
 

@@ -4,8 +4,8 @@
  * The last row is here.
  *
  * api.c (core/run) chooses the first row that fits when the engine opens, one for all moments of the rank. The update's programs,
- * checkpoints and roles.c (core/run) call its columns, in the step thread. The row here has buffers of the device that updates the bucket:
- * this rank's own, or the host's.
+ * checkpoints, LocalSGD's means and roles.c (core/run) call its columns, in the step thread. The row here has buffers of the device that
+ * updates the bucket: this rank's own, or the host's.
  */
 #include "core/run/values/state_home.h"
 
