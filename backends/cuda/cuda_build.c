@@ -5,8 +5,9 @@
  * module_build takes the image that was compiled with the plugin (fatbin.h). If the driver accepts no such image, NVRTC compiles the unit,
  * and the kit keeps NVRTC's image for other processes.
  *
- * kit_units_get (plugins/kit/units.c) calls module_load and module_build under its lock, while cuda_program.c makes a program: any thread,
- * before a step runs. kit_units_release calls module_release when the device closes, without the lock. The device's context is current.
+ * kit_units_get (plugins/kit/units.c) calls module_load and module_build under its lock, while cuda_program.c makes a program. That is in
+ * any thread, before the program's first run; other programs may run meanwhile. kit_units_release calls module_release when the device
+ * closes, without the lock. The device's context is current.
  *
  * A unit's text is `part`, KIT_PARTS pieces of source in order, of which some are empty; `macros` are the compiler's options that define
  * its macros.

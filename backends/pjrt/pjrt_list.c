@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The device list of the PJRT plugin: finds vendors' plugins and their devices, tells capabilities, opens and closes a device. The host
- * calls it through the table in pjrt_plugin.c.
+ * calls it through the table in pjrt_plugin.c; counts, capabilities and opening in any thread, under list.lock while the list changes.
  *
- * YOKE_PJRT is a list of FILE[:NAME], separated by blanks or commas. Without it, the plugin looks in the places of wheels, VIRTUAL_ENV
- * first. A separate process tries each vendor's plugin (tools/probe_pjrt.c) before it is loaded.
+ * YOKE_PJRT is a list of FILE[:NAME], separated by blanks or commas. Without it, the plugin looks in the places of wheels, pattern by
+ * pattern, VIRTUAL_ENV first for each. A separate process tries each vendor's plugin (tools/probe_pjrt.c) before it is loaded, unless
+ * YOKE_PJRT_PROBE is none.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -193,7 +194,7 @@ static void plugin_list(uint32_t plugin)
 }
 
 /* Tries the one device that this process opens, if the host knows its number: a client of another rank's device takes its memory. An
- * earlier process kept the devices' number and capabilities, and one plugin has all of them, in its own order. */
+ * earlier process kept how many devices there are, and their capabilities; one plugin has all of them, in its own order. */
 static bool device_list(void)
 {
     const char *number = pj_option("DEVICE");
@@ -209,6 +210,7 @@ static bool device_list(void)
     return true;
 }
 
+/* Lists the devices of all vendors' plugins. False if only this process's device was asked, and the kept list stays. */
 static bool devices_load(void)
 {
     if (!probed.n)

@@ -3,9 +3,10 @@
  * Log lines: built in one buffer and written by one write(), so that lines of several ranks do not mix. Any thread, in any process of Yoke.
  *
  * yk__log is for events, by level. yk__log_line prints lines without a level or a prefix of its own: the table of ranks, the notes on
- * offloading, yk_warn. standing.c (core/job/session) and pipe_lines.c (core/launch) hand lines that they made to yk__log_give, and print
- * them if it is false. A unit test alone calls yk__log_set_level. YOKE_LOG gives the level when it is first needed, group.c the rank once
- * it has joined, and yk_set_log (core/job/embed.c) a writer. A larger level is a less important line.
+ * offloading, yk_warn. standing.c (core/job/session) and pipe_lines.c (core/launch) hand lines that they made to yk__log_give. They print
+ * them if it is false, and standing.c also if the writer takes longer than a second. A unit test alone calls yk__log_set_level. YOKE_LOG
+ * gives the level when it is first needed, group.c the rank once it has joined, and yk_set_log (core/job/embed.c) a writer. A larger level
+ * is a less important line.
  */
 #include "core/base/log.h"
 

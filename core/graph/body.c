@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bodies: the definition of each composite in primitives, for devices that do not run it. This file has the elementwise ones and
- * yk__body_append, which core/plan/claim.c and core/grad call. A body appends nodes to the caller's graph, in the caller's thread.
+ * yk__body_append. claim.c (core/plan) and simple.c (core/device) replace composites that a device does not claim; grad.c (core/grad)
+ * differentiates a node through its body. A body appends nodes to the caller's graph, in the caller's thread.
  */
 #include "core/graph/body.h"
 
@@ -46,12 +47,13 @@ void yk__body_relu_bwd(yk__inline *b)
     yk__body_output(b, 0, yk__select(b->g, pass, yk__body_widen(b, 1), zero));
 }
 
-/* 1 + erf(x / sqrt 2), or 1 + tanh(k (x + 0.044715 x^3)) */
+/* 1 + erf(x / sqrt 2) */
 static yk__vid one_plus_erf(yk__inline *b, yk__vid x)
 {
     return yk__bin(b->g, YK_OP_ADD, yk__un(b->g, YK_OP_ERF, yk__scale(b->g, x, M_SQRT1_2)), yk__body_number(b, 1));
 }
 
+/* tanh(k (x + 0.044715 x^3)), k = sqrt(2 / pi) */
 static yk__vid tanh_of(yk__inline *b, yk__vid x)
 {
     yk__vid cube = yk__bin(b->g, YK_OP_MUL, yk__bin(b->g, YK_OP_MUL, x, x), x);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Short forms that append nodes to a graph: operations with broadcasting, casts, sums over ranks, values made of parts. The trace
- * (core/job/trace) makes a user's operations with it, core/grad and the bodies derivatives and definitions, all in the caller's thread.
+ * (core/job/trace) makes a user's operations with it, core/grad and the bodies derivatives and definitions. Passes (core/plan), probes
+ * (core/device) and yoke-cts use it too, all in the caller's thread.
  *
  * A failure stays in graph->error, and later calls do nothing and give YK_NONE. Sealing gives the nodes so far as a yk_graph to read.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reference evaluation of a graph's nodes, in float64: the driver. simple.c calls yk__eval_node_rounded for the start-up probe and
- * yoke-cts, and host.c calls yk__eval_node for plugins. Only tests call yk__eval_graph. Training calls it by host->eval_node alone, for an
- * operation that a device lacks. No state; any thread.
+ * Reference evaluation of a graph's nodes, in float64: the driver. simple.c (core/device) calls yk__eval_node_rounded for the start-up
+ * probe and yoke-cts, and host.c (core/device) calls yk__eval_node for plugins. Only tests call yk__eval_graph. Training calls it by
+ * host->eval_node alone, for an operation that a device lacks. No state; any thread.
  *
  * Every operand is read into a dense array of doubles, the operation computes in double, every result is written once. Simple and slow on
  * purpose, since all tests compare with it.

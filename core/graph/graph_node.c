@@ -3,8 +3,8 @@
  * Appends a node to a graph: copies operands whose strides the op rejects, infers output shapes, and updates the graph's running hash,
  * which names a trace in core/run/cache.c. It works in the caller's thread.
  *
- * The trace (core/job/trace, core/plan/trace.c), the bodies (body*.c), build.c, core/grad, core/device/probe.c, update_programs.c of
- * core/run and yoke-cts call yk__apply, which infers. Passes, view.c, core/device/simple.c, core/run/values and a few tests of yoke-cts
+ * The trace (core/job/trace, core/plan/trace.c), the bodies (body*.c), build.c, core/grad, core/device/probe.c, update_programs.c
+ * (core/run) and yoke-cts call yk__apply, which infers. Passes, view.c, core/device/simple.c, core/run/values and a few tests of yoke-cts
  * know the outputs and call yk__node_new; fusion calls yk__body_new. After a graph's first error yk__apply appends nothing and returns 0.
  */
 #include "core/graph/graph_internal.h"

@@ -2,7 +2,7 @@
 /*
  * Makes views of a value: reshape, permute, expand and slice, without a copy; only reshape copies, if strides do not allow a view.
  * yk__copy_into adds a copy's node. The builder (build.c), the trace (core/job/trace), bodies (body_*.c), gradient rules (core/grad),
- * update_programs.c and yoke-cts call it, in the caller's thread.
+ * update_programs.c (core/run) and yoke-cts call it, in the caller's thread.
  *
  * A view has the root value as its base (never another view), composed strides and an offset. A view that equals its operand or the whole
  * root is that value itself, so a permutation and its inverse cancel.

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The tables of call sites, places in the user's source, of this step and the last one. handle.c adds the place of each operation. flush.c
- * swaps the tables at a step's end. Errors look the user's line up by the number of a graph node. All of it is in the step thread.
+ * (core/job/loop) swaps the tables at a step's end, and open.c (core/job/session) frees them. Errors look the user's line up by the number
+ * of a graph node. All of it is in the step thread.
  */
 #include "core/job/callsite.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Properties of a data set (kind, rows, classes, shape), and the job's place in it, as batch and as file row. A user's program, models and
- * tools ask them, in the step thread.
+ * Properties of a data set (kind, rows, classes, shape), and the job's place in it, as batch and as file row. A user's program, models,
+ * tools and the other files of core/job ask them, in the step thread.
  *
  * Answers come from the opened file, so no rank waits. yk_data_seek alone changes something: the next batch of this rank's loader.
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of step values that the host wants or has read (yk_keep, yk_item, yk_read), and their memory.
+ * The table of step values that the host wants or has read (yk_keep, yk_item, yk_read, yk_backward), and their memory.
  *
- * read.c adds and finds entries, window.c and operand.c find them, and flush.c ages them at a step's end; step thread. The table owns the
- * memory. Memory that a run may still write to is freed later.
+ * read.c (core/job/loop) adds and finds entries, window.c (core/job/loop) and operand.c find them. flush.c (core/job/loop) ages them at a
+ * step's end, and open.c (core/job/session) frees them, all in the step thread. The table owns the memory.
  */
 #include "core/job/host_values.h"
 
@@ -74,7 +74,7 @@ static void deferred_clear(yk__values *v)
     v->n_deferred = 0;
 }
 
-/* Frees an entry's memory; later, if a run may still write to it. */
+/* Keeps an entry's memory as a spare, or frees it. If a run may still write to it, deferred_clear frees it later. */
 static void kept_release(yk__values *v, yk__engine *engine, yk__kept *k)
 {
     yk_error err = YK_ERROR_INIT;
@@ -90,7 +90,7 @@ static void kept_release(yk__values *v, yk__engine *engine, yk__kept *k)
     host_give(v, k);
 }
 
-/* Frees the expired entries, except those that the window needs. */
+/* An entry dies when its step ends, or one step later with outlives_step. A pinned one stays until window.c has read it. */
 void yk__values_age(yk__values *v, yk__engine *e)
 {
     size_t n = 0;

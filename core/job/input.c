@@ -3,8 +3,8 @@
  * The host memory of a step: its input slots, and the vectors of run-time scalars (f32 numbers that may change without a new program). Also
  * checks sizes of inputs and parameters.
  *
- * The operations of core/job/trace make slots while a step is traced, in the step thread. The step owns the memory and uses it again in
- * the next one.
+ * The operations of core/job/trace and yk_backward make slots while a step is traced, in the step thread. The step owns the memory and uses
+ * it again in the next one.
  */
 #include "core/job/input.h"
 

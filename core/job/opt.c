@@ -3,8 +3,8 @@
  * Optimizers (yk_sgd, yk_adam, yk_adamw): settings, parameter groups, rates, clipping and accumulation, and their layout in the engine
  * (core/run), which does the arithmetic.
  *
- * The user's program calls it in the step thread. window.c asks yk__opt_made before a job's first update, and checkpoint/save.c before it
- * saves or loads. The job owns the optimizer.
+ * The user's program calls it in the step thread. window.c (core/job/loop) asks yk__opt_made before a job's first update, and
+ * checkpoint/save.c before it saves or loads. The job owns the optimizer.
  */
 #include "core/job/opt.h"
 

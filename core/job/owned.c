@@ -2,8 +2,8 @@
 /*
  * The lists of objects that belong to a job: objects to free at yk_close, and writers and readers of files beside a checkpoint.
  *
- * Models and data sets add to the lists in the step thread. open.c releases objects at the end, the last one first; save.c calls the
- * writers and readers.
+ * Models, samplers, tokenizers and registered memory add to the lists in the step thread. open.c (core/job/session) releases objects at the
+ * end, the last one first; save.c (core/job/checkpoint) calls the writers and readers.
  */
 #include "core/job/owned.h"
 

@@ -4,7 +4,7 @@
  * A job of one rank makes none. A value assigned after the comparison enters the next step's sign (late).
  *
  * handle.c begins recipes, core/job/trace ends them while a step is traced, and step.c clears the tables, all in the step thread. agree.c
- * compares the signs over the ranks, and agree_graph.c finds the first call that differs.
+ * (core/job/trace) compares the signs over the ranks, and agree_graph.c (core/job/trace) finds the first call that differs.
  */
 #include "core/job/recipe.h"
 

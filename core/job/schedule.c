@@ -3,8 +3,8 @@
  * Schedules of the learning rate (yk_schedule): the optimizer takes the rate, and perhaps the momentum, of each step. core/nn has the
  * rules.
  *
- * The user's program calls yk_sched_step after yk_step, in the step thread; only a step that ended a window counts. save.c stores and
- * restores the place.
+ * The user's program calls yk_sched_step after yk_step, in the step thread; only a step that ended a window counts. save.c
+ * (core/job/checkpoint) stores and restores the place.
  */
 #include <math.h>
 

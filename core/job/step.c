@@ -2,8 +2,8 @@
 /*
  * The memory of the step under way: trace, inputs, call sites, recipes and counts. It is allocated once and emptied at each step's end.
  *
- * open.c makes and frees it, flush.c empties it, and window.c asks if it is open, in the step thread. Capacities stay, so a step like the
- * last one allocates nothing.
+ * open.c (core/job/session) makes and frees it, flush.c (core/job/loop) empties it, and window.c (core/job/loop) asks if it is open, in the
+ * step thread. Capacities stay, so a step like the last one allocates nothing.
  */
 #include "core/job/step.h"
 

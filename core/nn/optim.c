@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The run-time numbers of an optimizer step, as core/run hands them to the device's program. window.c asks for them once a step, in the
- * step thread; opt.c checks an optimizer's settings by it. The host computes Adam's bias corrections (Kingma and Ba 2015, algorithm 1) in
- * double, so that no device computes them for each element.
+ * The run-time numbers of an optimizer step, as core/run hands them to the device's program. window.c (core/job/loop) asks for them once a
+ * step, in the step thread; opt.c (core/job) checks an optimizer's settings by it. The host computes Adam's bias corrections (Kingma and Ba
+ * 2015, algorithm 1) in double, so that no device computes them for each element.
  */
 #include "core/nn/optim.h"
 

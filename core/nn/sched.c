@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Learning-rate schedules: one function for each, of step and settings alone. core/job/schedule.c asks for a step's rate, in the step
- * thread.
+ * Learning-rate schedules: a table gives each name its function of step and settings. The two names of rate_plateau have a state, which
+ * yk__sched_metric changes.
  *
- * Functions and floating-point expressions keep the order of their sources (transformers/optimization.py, torch/optim/lr_scheduler.py,
- * deepspeed/runtime/lr_schedules.py). Only reduce_lr_on_plateau has a state.
+ * schedule.c (core/job) makes a schedule, asks it for each step's rate, and gives it the metrics; opt.c (core/job) frees it. save.c and
+ * resume.c (core/job/checkpoint) store, restore and compare it, and agree.c (core/job/trace) compares it over ranks. All these calls are in
+ * the step thread. cmd_train.c (tools/cmd) makes one before a job, to check its options, in the main thread; so does yoke test
+ * (tools/check/golden) for its golden tables.
+ *
+ * Functions are grouped by source (transformers/optimization.py, torch/optim/lr_scheduler.py, deepspeed/runtime/lr_schedules.py). Their
+ * rates equal the sources' to rounding: tests allow 1e-12.
  */
 #include "core/nn/sched.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Makes the program of a later micro batch in a thread of its own, while the step thread runs others (docs/decisions/0095). The thread
- * changes its own object alone, and ends with its program. Every function is the step thread's: core/job asks by yk__engine_prepare, and
- * cache.c gets the program, or waits for the thread before it frees programs.
+ * changes its own object alone, and ends with its program. The step thread calls the yk__ahead functions: core/job asks by
+ * yk__engine_prepare (micro.c), and cache.c gets the program, or waits for the thread before it frees programs.
  */
 #include <pthread.h>
 #include <signal.h>

@@ -4,8 +4,8 @@
  * the engine's parts, and passes each call on to the part that does it. Gradients are exchanged in buckets of YOKE_BUCKET_BYTES, unless the
  * caller gives a unit; YOKE_WIRE=int8 excludes some remedies for full memory.
  *
- * core/job calls it in the step thread, which runs the user's program. A failed call leaves its reason in *err. yk__engine_free gives back
- * all that yk__engine_new and later calls made.
+ * core/job calls it in the step thread, which runs the user's program. yoke bench, estimate-memory and plan read its statistics there. A
+ * failed call leaves its reason in *err. yk__engine_free gives back all that yk__engine_new and later calls made.
  */
 #include "core/run/engine.h"
 

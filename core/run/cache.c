@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The programs made so far, keyed by their trace and request. micro.c asks for one for each micro batch, in the step thread. A trace
- * without a program is planned and compiled here. The files api.c and update.c, and a new layout, clear the cache.
+ * without a program is planned and compiled here, unless ahead.c has added its program. The files api.c and update.c, and a new layout,
+ * clear the cache.
  *
  * Several shapes live side by side. If there are more than cache_most, or their plans pass cache_bytes, the least recently used programs
  * go, but for the LEAST that a window needs. All programs share one arena, one input buffer and one result buffer. The cache owns its

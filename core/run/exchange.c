@@ -4,7 +4,8 @@
  *
  * Members alone call the functions under "By members". All ranks call the functions under "For all" and "By all ranks", and the
  * allocations, in one order. An excluded rank calls yk__exchange_read alone; any rank calls yk__exchange_fill and the two notes on roles
- * (yk__exchange_excludes, yk__exchange_note_members) alone. far_slices.c makes the pulls, which need no other rank's call.
+ * (yk__exchange_excludes, yk__exchange_note_members) alone. far_slices.c (core/run/values) makes the pulls, which need no other rank's
+ * call.
  */
 #include "core/run/exchange.h"
 

@@ -3,8 +3,8 @@
  * Opens and closes the host device of a rank that offloads: a processor that updates parameters in place of the rank's accelerator
  * (host_device.h).
  *
- * api.c opens and closes it, in the step thread; values/params.c shows it buckets when a layout is made. The engine owns the device.
- * open.c, host_place.c (core/job) and cmd_estimate.c ask yk__host_serves if a rank has use for it.
+ * api.c opens and closes it, in the step thread; values/params.c shows it buckets when a layout is made. The engine owns the device. open.c
+ * (core/job/session), host_place.c (core/job/team) and cmd_estimate.c (tools/cmd) ask yk__host_serves if a rank has use for it.
  */
 #include "core/run/host_device.h"
 

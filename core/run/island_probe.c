@@ -4,7 +4,8 @@
  * gradients depend on them, unless YOKE_PROBE=off. Its operands are whole numbers, whose sums have one value in any order. The requests use
  * the same queues as a step's, in place.
  *
- * param_layout.c calls it on all ranks of a new island, in the step thread. A wrong result is an error that names the ranks and numbers.
+ * param_layout.c (core/run/values) calls it on all ranks of a new island, in the step thread. A wrong result is an error that names the
+ * ranks and numbers.
  */
 #include <stdio.h>
 #include <yoke/extension.h>

@@ -3,8 +3,8 @@
  * Islands: finds the ranks of one host whose devices exchange without the host, as GPUs do by NCCL. Joins them, and runs their sums and
  * broadcasts on the devices (islands.h has the order of sums by YOKE_REPRODUCIBILITY).
  *
- * A layout of parameters opens islands (param_layout.c), and the ways of exchange (ways/) submit requests, in the step thread. All members
- * submit the same requests in the same order. yk__island_abort ends requests that wait for a rank that will not come.
+ * A layout of parameters opens islands (core/run/values/param_layout.c), and the ways of exchange (ways/) submit requests, in the step
+ * thread. All members submit the same requests in the same order. yk__island_abort ends requests that wait for a rank that will not come.
  */
 #include "core/run/islands.h"
 

@@ -5,8 +5,9 @@
  * device.
  *
  * Order. The sum of an island is in its own order. With YOKE_REPRODUCIBILITY=rank sums are in the order of ranks, and only parameters go
- * from device to device. With YOKE_REPRODUCIBILITY=run islands add first if their order is fixed (YK_COLL_FIXED_ORDER). If all members of
- * the job are one island, gradients do not leave the devices, nor do parameters while no rank is excluded.
+ * from device to device. An island of two that holds all members adds, too, as a + b and b + a have equal bits. With
+ * YOKE_REPRODUCIBILITY=run islands add first if their order is fixed (YK_COLL_FIXED_ORDER). If all members of the job are one island,
+ * gradients do not leave the devices, nor do parameters while no rank is excluded.
  *
  * An island is at work while all its ranks are members (core/coll/coll.h): all ranks decide alike, from the roles. Over messages all
  * members submit the island's requests before they wait for other ranks. Else a rank could be held up by a device that waits for this

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs a micro batch: looks the program up (cache.c plans and compiles a new one), runs it, fetches the results.
+ * Runs a micro batch: looks the program up (cache.c plans and compiles a new one), runs it, starts the copies of its results to the host.
  *
- * core/job/loop/flush.c calls yk__engine_run when a step's values are needed, blame.c for a second run with probes; the step thread. It
- * returns while the device may still run. *ticket is what the caller waits for.
+ * flush.c (core/job/loop) calls yk__engine_run in yk_step, in yk_end for values still wanted, and at an earlier read of a value. blame.c
+ * (core/job/trace) calls it for a second run with probes. yk__engine_run returns while the device may still run; yk__engine_wait takes its
+ * *ticket.
+ *
+ * rows_ahead.c (core/job/loop) calls yk__engine_prepare, by which a thread of ahead.c makes the program of a later micro batch. It and
+ * share_wait.c (core/job/team) ask yk__engine_prepares if such a thread is at work. All callers are in the step thread.
  */
 #include "core/run/engine.h"
 
@@ -60,7 +64,9 @@ static yk_status check_excluded(const yk__engine *e, const yk__micro *m, yk_erro
         yk__exchange_name(&e->exchange, e->exchange.rank));
 }
 
-/* A rank without rows adds nothing; it takes part only in sums that other ranks wait for. */
+/* A rank without rows runs a trace only for sums that other ranks wait for. Otherwise it adds nothing to the gradients. With scatters,
+ * yk__sums_nothing takes part in the sums of slices. Without, the window's first micro batch runs the cache's program that writes zeros to
+ * the buckets. */
 static yk_status run_empty(yk__engine *e, const yk__micro *m, yk_error *err)
 {
     yk__prog *p;

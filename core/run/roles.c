@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Roles: the members of a step, and the part of each bucket that each owner updates. The file cuts buckets into slices, moves values,
- * moments and sums to new owners, and brings returning members up to date.
+ * moments and sums to new owners, and brings returning members up to date. Moments, sums and far values go by yk__exchange_move; other
+ * slices' values come from the block for exchanges.
  *
- * core/job/team/share.c calls yk__engine_set_roles between windows, and job_hash.c yk__engine_catch_up, on all ranks, in the step thread.
- * Afterwards the parts of all ranks cover each bucket once, and no moment has changed its value.
+ * core/job/team/share.c calls yk__engine_set_roles between windows, and job_hash.c (core/job/checkpoint) yk__engine_catch_up, on all ranks,
+ * in the step thread. Afterwards the parts of all ranks cover each bucket once, and no moment has changed its value.
  *
- * p->far: owners alone have a bucket's values (far_slices.h). p->scatters: ranks hold sums of their own slices alone (slice_sums.h).
+ * p->far: owners alone have a bucket's values (core/run/values/far_slices.h). p->scatters: ranks hold sums of their own slices alone
+ * (core/run/values/slice_sums.h).
  */
 #include <math.h>
 #include <string.h>

@@ -120,7 +120,7 @@ typedef struct yk__micro {
     yk__vid loss;              /* scalar f32 to differentiate, or YK_NONE: forward only */
     yk__vid seed;              /* scalar f32 leaf: gradient of the loss (holds the loss scale) */
     bool first;                /* first of its window: gradients are written, else added to */
-    bool empty;                /* this rank has no rows: nothing runs; with first, gradients become zero */
+    bool empty;                /* this rank has no rows: only a trace with sums over ranks runs; else, with first, gradients become zero */
     uint64_t rows;             /* rows in this rank's batch, for messages; 0: unknown */
     uint32_t n_input;
     const void *const *input;  /* host data per input number, copied before the call returns */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Byte-level BPE, GPT-2's tokenizer (Radford et al. 2019). tokenizer.c encodes texts with it, in any thread with an encoder of its own;
- * tokenizer_load.c prepares the merges.
+ * tokenizer_json.c and tokenizer_load.c prepare the merges, in the thread that opens the tokenizer.
  *
  * A pattern splits the text, and each word's bytes are symbols. The pair with the lowest merge rank is joined, the leftmost first, until
  * none is left. Short words are cached per encoder.

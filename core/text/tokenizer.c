@@ -3,7 +3,8 @@
  * The shared part of all tokenizers: opening a folder, finding added tokens, cutting to a length, the template of special tokens. Also the
  * two small kinds, characters and bytes; WordPiece and BPE have files of their own.
  *
- * core/data and yk_tokenizer_open use it: opening in the step thread, encoding in any thread that has its own encoder.
+ * core/data, yk_tokenizer_open, yoke tokenize and yoke inspect use it: opening in the step thread, encoding in any thread that has its own
+ * encoder.
  */
 #include "core/text/tokenizer.h"
 

@@ -94,7 +94,8 @@ yk_status yk__tok_bert_tokens(struct tok_source *src, yk_error *err)
     return YK_OK;
 }
 
-/* Refuses a declared class that does not fit the file. A class that was only derived from config.json is not refused. */
+/* Refuses a class that does not fit the file. A known class of config.json gives way, an unknown one does not; folders saved by Yoke
+ * pass. */
 static yk_status class_expect(struct tok_source *src, enum tok_class class, yk_error *err)
 {
     const bool implied = !src->class_name || (!strcmp(src->class_file, "config.json") && src->class != TOK_CLASS_OTHER);

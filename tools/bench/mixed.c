@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `yoke bench mixed`: compares a job of two devices with each device alone. Each round starts `yoke bench step` three times (one device,
- * the other, both), reads its JSON and keeps rates by round. cmd_bench.c calls bench_mixed in the main thread, and gets the exit code.
+ * the other, both), reads its JSON and keeps rates by round. cmd_bench.c (tools/cmd) calls bench_mixed in the main thread, and gets the
+ * exit code.
  */
 #include "config.h"
 

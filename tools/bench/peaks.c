@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `yoke bench peaks`: the processor's highest rates of arithmetic and memory. Threads bound to cores run a loop for as long as it takes to
- * be measured; the best and the median of several rounds count. cmd_bench.c calls bench_peaks in the main thread.
+ * be measured; the best and the median of several rounds count. cmd_bench.c (tools/cmd) calls bench_peaks in the main thread.
  */
 #define _GNU_SOURCE
 #include "tools/bench/peaks.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs whole steps of a sample and keeps the least time, which another program's load disturbs least. cmd_bench.c and cmd_estimate.c call
- * it in the main thread of each rank.
+ * Runs whole steps of a sample and keeps the least time, which another program's load disturbs least. cmd_bench.c and cmd_estimate.c
+ * (tools/cmd) call it in the main thread of each rank.
  */
 #include "tools/bench/sample_time.h"
 

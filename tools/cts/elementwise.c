@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * yoke-cts's elementwise primitives: all shapes, types and ways to broadcast. cts_primitives.c calls it, in the group's child process;
- * cts_check.c compares with the reference.
+ * yoke-cts's elementwise primitives: a table of shapes, equal and broadcast, in i32 and the float types that the device computes in.
+ * cts_primitives.c calls it, in the group's child process; cts_check.c compares with the reference.
  */
 #include <string.h>
 

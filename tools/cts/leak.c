@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * yoke-cts, group leak: repeats one action; the process's holdings (memory, descriptors, threads) may not grow in every part of the rounds.
- * main.c runs the group in a child process.
+ * main.c runs the group in a child process. tr_memory.c counts a transport's holdings with it, in a test rank.
  *
  * A filling cache grows in some parts and then stops; a leak grows in all parts. Memory in drivers' own threads counts too.
  */

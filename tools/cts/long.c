@@ -4,8 +4,10 @@
  * the device under test open.
  *
  * An accumulator of 32 bits that adds them in turn loses digits: with equal terms each addition rounds in the same direction. So terms have
- * one sign, and a result equals its sum of absolute values. The allowed error is a share of it: a fixed one for a device with
- * YK_CAP_LONG_SUMS, 2^-24 per addition for any other.
+ * one sign, and a sum equals that of its absolute terms.
+ *
+ * cts_check_run compares each result with the reference in float64 (core/graph/eval.c). The allowed error is a share of the reference. A
+ * device with YK_CAP_LONG_SUMS has a fixed share; any other has 2^-24 per addition if that is more.
  */
 #include <math.h>
 #include <string.h>
@@ -29,8 +31,8 @@ static const long_sum sums[] = {
     {2, 2, {5, 131072}},   {2, 3, {1500, 1500}},
 };
 
-/* In 16 bits, so that two sides of a test and a device's copy of one stay below 1 GiB. */
-static const long_sum longest[] = {{1, 1, {100000000}}, {2, 1, {50000000, 2}}, {2, 2, {2, 50000000}}};
+/* In bf16, so that two sides of a test and a device's copy of one stay below 1 GiB. */
+static const long_sum sums_of_option_long[] = {{1, 1, {100000000}}, {2, 1, {50000000, 2}}, {2, 2, {2, 50000000}}};
 
 typedef struct long_product {
     int64_t rows, cols, terms;
@@ -47,7 +49,7 @@ static bool sums_promised(const cts *c)
     return (c->dev->caps.flags & YK_CAP_LONG_SUMS) != 0;
 }
 
-/* terms: additions that one result takes, in f32. */
+/* terms: the additions in f32 of one result, or more. */
 static void check_share(cts *c, cts_check *k, double share, int64_t terms)
 {
     const double serial = 0x1p-24 * (double)terms;
@@ -149,7 +151,8 @@ static int64_t elements_of(uint32_t dims, const int64_t *dim)
     return n;
 }
 
-/* Operations on one operand x [a, b] or [a, b, c, d] with sums as results. */
+/* Operations whose results come from sums over x of 1 to 4 dimensions. bn_stats has a second operand, the shift; grad_stats has the
+ * scale. */
 static void sums_within(cts *c, yk_op op, yk_dtype dtype, cts_dist dist, uint32_t dims, const int64_t *dim, uint32_t n_attr,
                         const int64_t *attr, uint32_t from, uint32_t wanted)
 {
@@ -231,7 +234,8 @@ static void composites_of_type(cts *c, yk_dtype dtype)
     conv_gradient(c, dtype, 16, 3, 112, 7, 2);
 }
 
-/* 16 bits use other kernels with the same sums of f32, so the longest are left out. */
+/* The first three sums, the first two products and the largest scatter_add run in f32 alone: 16 bits use other kernels with the same sums.
+ * f16 has no fused sums and no composites. bf16 alone runs sums_of_option_long, with --long. */
 static void long_of_type(cts *c, yk_dtype dtype)
 {
     const bool wide = dtype == YK_F32;
@@ -246,8 +250,8 @@ static void long_of_type(cts *c, yk_dtype dtype)
             product_of_alike(c, dtype, &products[i], second * 7);
     if (dtype != YK_F16)
         composites_of_type(c, dtype);
-    for (uint32_t i = 0; c->longest && dtype == YK_BF16 && i < sizeof longest / sizeof *longest; i++)
-        sum_of_alike(c, dtype, &longest[i], false);
+    for (uint32_t i = 0; c->longest && dtype == YK_BF16 && i < sizeof sums_of_option_long / sizeof *sums_of_option_long; i++)
+        sum_of_alike(c, dtype, &sums_of_option_long[i], false);
 }
 
 void cts_group_long(cts *c)

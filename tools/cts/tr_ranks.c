@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The ranks of a transport's test (yoke-cts --transport): processes forked for it, with a shared piece of memory for their meetings and
- * verdicts. The groups tr_*.c call it. No rank waits for another for longer than a test may take, even if the transport hangs.
+ * verdicts. The groups tr_*.c call cts_tr_run in the child that yoke-cts started for the group; tests call the other functions in the
+ * ranks. No rank waits for another for longer than a test may take, even if the transport hangs.
  */
 #include "config.h"
 
@@ -26,7 +27,7 @@ struct cts_tr_meeting {
 
 /* ---- In a rank ----------------------------------------------------------------------------------------------------------- */
 
-/* Waits until every rank's flag has reached `value`; drives the transport, if it is open. */
+/* Waits until the counters of ranks from .. to - 1 have reached `value`; drives the transport, if it is open. */
 static bool ranks_await(cts_tr *t, const uint32_t *reached, uint32_t from, uint32_t to, uint32_t value)
 {
     const int64_t until = yk__clock_ms() + t->limit_ms;

@@ -3,8 +3,8 @@
  * The best evaluation of a training. This file keeps its checkpoint (DIR/checkpoint-best) and its record (best.json), loads it at the end,
  * and says when to stop without progress.
  *
- * cmd_train.c reads the options and hangs the record on each checkpoint; loop.c judges each evaluation. All calls are in the main thread of
- * every rank, with equal results. A resumed run finds the record in its checkpoint.
+ * cmd_train.c (tools/cmd) reads the options and hangs the record on each checkpoint; loop.c judges each evaluation. All calls are in the
+ * main thread of every rank, with equal results. A resumed run finds the record in its checkpoint.
  */
 #include "tools/train/best.h"
 

@@ -3,8 +3,8 @@
  * The checkpoints of one output folder, DIR/checkpoint-STEP: writes one, finds the newest to resume from, and removes the oldest
  * (--save-total-limit).
  *
- * cmd_train.c, loop.c, output.c and reports.c call it in the main thread of every rank; rank 0 lists and removes files. Folders of other
- * programs are neither counted nor touched.
+ * cmd_train.c (tools/cmd), loop.c, output.c and reports.c call it in the main thread of every rank; rank 0 lists and removes files. Folders
+ * of other programs are neither counted nor touched.
  */
 #include "tools/train/checkpoints.h"
 

@@ -3,8 +3,8 @@
  * SIGTERM and SIGUSR1 ask a training to leave: it saves a checkpoint at a step's end, and ends with YK_EXIT_AGAIN. A second signal ends the
  * process at once.
  *
- * cmd_train.c takes the signals in the main thread, and the handler may run on any thread. loop.c asks leave_asked after each step, on all
- * ranks: they agree by a collective, so all leave at one step.
+ * cmd_train.c (tools/cmd) takes the signals in the main thread, and the handler may run on any thread. loop.c asks leave_asked after each
+ * step, on all ranks: they agree by a collective, so all leave at one step.
  */
 #include "tools/train/leave.h"
 

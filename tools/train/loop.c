@@ -2,8 +2,9 @@
 /*
  * The training loop: batches to steps, steps to epochs, and the work between them.
  *
- * cmd_train.c calls train_begin once the checkpoint is loaded, then train_loop. All ranks do, each in its main thread: the calls of job,
- * data and evaluation are collective. Rank 0 alone prints and writes reports. Steps are the optimizer's, one for each accumulation window.
+ * cmd_train.c (tools/cmd) calls train_begin once the checkpoint is loaded, then train_loop. All ranks do, each in its main thread: the
+ * calls of job, data and evaluation are collective. Rank 0 alone prints and writes reports. Steps are the optimizer's, one for each
+ * accumulation window.
  */
 #include "tools/train/loop.h"
 
@@ -191,9 +192,9 @@ static void leave_if_asked(train_run *r, bool last, bool saved)
                 (unsigned long long)r->steps, (unsigned long long)r->steps, (unsigned long long)r->total);
 }
 
-/* The work at the end of an accumulation window. A checkpoint comes last, so that a resumed run has nothing to catch up with, at the
- * run's end either; a stop before the planned end has one too. The model is saved before the last evaluation, which may fail.
- * prediction_end compares a plan's step time (--plan) with the measured one. */
+/* The work at the end of an accumulation window. A checkpoint comes last, so that a resumed run has nothing to catch up with, at the run's
+ * end either. An early stop has one too, if --save-strategy is steps or epoch. The model is saved before the last evaluation, which may
+ * fail. prediction_end compares a plan's step time (--plan) with the measured one. */
 static void after_window(train_run *r, const yk_batch *batch)
 {
     r->steps = steps_at(r, batch->epoch, batch->index + 1);

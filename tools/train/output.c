@@ -3,8 +3,8 @@
  * The output folder of a training: checks that it is unused, and locks it, so that two jobs do not write there. The lock is a flock on
  * DIR/.yoke-lock.
  *
- * cmd_train.c calls it before the first step, in the main thread of every rank; rank 0 holds the lock until output_release or its end. A
- * used folder is an error that names the remedy.
+ * cmd_train.c (tools/cmd) calls it before the first step, in the main thread of every rank; rank 0 holds the lock until output_release or
+ * its end. A used folder is an error that names the remedy.
  */
 #include "tools/train/output.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares a plan's predicted time of a step (--plan MS) with the measured one, and logs both once. cmd_train.c reads the option. loop.c
- * calls the rest in the main thread of every rank, at the end of a window.
+ * Compares a plan's predicted time of a step (--plan MS) with the measured one, and logs both once. cmd_train.c (tools/cmd) reads the
+ * option. loop.c calls the rest in the main thread of every rank, at the end of a window.
  *
  * Each window is timed by itself, so logs, evaluations and checkpoints between windows do not count. Until the line is logged, each
  * window's end waits for the device and for all ranks.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A training's logs and trackers: checks their options, opens them, writes lines and closes them. cmd_train.c opens and closes them on all
- * ranks, as the folder is made by all. loop.c and cmd_train.c write each line between report_begin and report_end. Rank 0 alone has files.
- * All calls are in the main thread.
+ * A training's logs and trackers: checks their options, opens them, writes lines and closes them. cmd_train.c (tools/cmd) opens and closes
+ * them on all ranks, as the folder is made by all. loop.c and cmd_train.c write each line between report_begin and report_end. Rank 0 alone
+ * has files. All calls are in the main thread.
  */
 #include "tools/train/reports.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The progress bar of a training, on standard error; only rank 0's is on. cmd_train.c begins it; loop.c draws it, says lines by it, starts
- * its clock and ends it; prediction.c says one line; each in the main thread. The bar stands on one line. Each report draws it anew, and
- * progress_say clears it first; a log line does not. Without a terminal the reports are plain lines.
+ * The progress bar of a training, on standard error; only rank 0's is on. cmd_train.c (tools/cmd) begins it; loop.c draws it, says lines by
+ * it, starts its clock and ends it; prediction.c says one line; each in the main thread. The bar stands on one line. Each report draws it
+ * anew, and progress_say clears it first; a log line does not. Without a terminal the reports are plain lines.
  */
 #include "tools/train/train_progress.h"
 

@@ -3,8 +3,8 @@
  * The mark of a launch (YOKE_RUN_ID) in its output folder (DIR/.yoke-run). An attempt that yoke launch started anew (--max-restarts) finds
  * it, and knows the folder as its own.
  *
- * output.c writes it on rank 0, and cmd_train.c asks for it (restart_is_own), in the main thread. checkpoints.c takes only the launch's
- * name (restart_run), to compare it with a checkpoint's. A launch without restarts has no name and writes no file.
+ * output.c writes it on rank 0, and cmd_train.c (tools/cmd) asks for it (restart_is_own), in the main thread. checkpoints.c takes only the
+ * launch's name (restart_run), to compare it with a checkpoint's. A launch without restarts has no name and writes no file.
  */
 #include "tools/train/train_restart.h"
 

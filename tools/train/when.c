@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Decides at which steps to evaluate, save and log, by --eval-strategy, --save-strategy, --logging-strategy and their intervals. An
- * interval below 1 is a fraction of all steps: train_when_total converts it before the first train_when_due. best.c decides about saving
- * by "best". cmd_train.c reads the options, and --warmup-steps by train_steps_read; loop.c asks at each step, in the main thread.
+ * interval below 1 is a fraction of all steps: train_when_total converts it before the first train_when_due. best.c decides about saving by
+ * "best". cmd_train.c (tools/cmd) reads the options, and --warmup-steps by train_steps_read; loop.c asks at each step, in the main thread.
  */
 #include "tools/train/when.h"
 

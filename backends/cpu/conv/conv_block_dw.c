@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gradient of a strided convolution's weights, directly. cpu_conv.c plans it while a program is compiled; its steps run on the workers.
+ * The gradient of a strided convolution's weights, directly. cpu_conv.c plans it while a program is compiled, in any thread; its steps run
+ * on the workers.
  *
  * E[t, c, o] sums x[c, p(t)] gy[o, there] over all grid points, the pixels of gy of all images; p(t) is the pixel that tap t sees from
  * there. For one tap that is a product of two matrices, channels x grid points x results, whose rows need not be gathered. Input and
@@ -8,8 +9,9 @@
  * side, x by remainder modulo the stride). There the grid points of a line are neighbours in both, one vector each, at the tap's distance.
  *
  * Three steps. part_step makes sums of images cut into fixed parts, so that bits do not depend on the workers. Panels (two blocks of
- * results) are cut in ranges, so that every worker has work. sum_step adds the parts in order. finish_step turns E into gw[o][c][t]. With
- * products of bf16 pairs a word holds a number of each of two images: half the words, half the products.
+ * results) are cut in ranges if there are fewer than LEAST_TASKS parts, so that more workers have work. sum_step adds the parts in order.
+ * finish_step turns E into gw[o][c][t]. With products of bf16 pairs a word holds a number of each of two images: half the words, half the
+ * products.
  */
 #include <string.h>
 
@@ -22,9 +24,9 @@
 #define MOST_CUTS 16
 #define LEAST_TASKS 32
 #define SUMS_BYTES (20 << 20) /* bytes of all parts */
-#define MOST_BYTES (3 << 20)  /* bytes of a group's layout */
+#define MOST_BYTES (3 << 20)  /* bytes of x's layout of a group */
 #define LEAST_POSITIONS 256   /* grid points of a group, if they fit: the sums are read and written once for each group */
-#define STRETCH 128           /* grid points at a time: two vectors of each in the first cache */
+#define STRETCH 128           /* grid points at a time: one vector of x and two of gy for each stay in the first cache */
 
 /* Lines, or columns, of grid points: first .. end - 1. */
 typedef struct dw_span {
@@ -130,7 +132,7 @@ static void part_step(const void *args, const cpu_ctx *ctx)
     }
 }
 
-/* the parts' sums in order, a block of channels of one tap at a time */
+/* The parts' sums in order; each task adds as many words as one tap of a block of channels has. */
 static void sum_step(const void *args, const cpu_ctx *ctx)
 {
     const dw_block *dw = args;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Convolution without packed panels, for many images whose rows are not too short. cpu_conv.c plans it while a program is compiled; its
- * steps run on the workers, an image a piece.
+ * Convolution without packed panels, for many images whose rows are not too short. cpu_conv.c plans it while a program is compiled, in any
+ * thread; its steps run on the workers, an image a piece.
  *
  * An image is copied once with zeros around it, its pixels sorted by their remainder modulo the stride. Then the grid points of the whole
  * image, counted along padded rows, see any tap at one constant distance. So a panel's row k is 2 vectors at base + off[k]. Columns that

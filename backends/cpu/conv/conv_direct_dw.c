@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The weight gradient from padded images (see conv_direct.c): gw'[(c,t), o] = sum_q x[c, q + off(t)] gy[q, o]. cpu_conv.c plans it while a
- * program is compiled; its steps run on the workers.
+ * program is compiled, in any thread; its steps run on the workers.
  *
  * The rows of the first operand are read in the image itself. If lines of gy fill vectors and results are few, gy is read in place too,
  * with positions in the lanes (kern_span.inc). It is widened a few planes at a time unless it has the kernel's type. Else it is transposed,

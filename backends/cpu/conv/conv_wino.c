@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * 3x3 convolutions of step 1, forward and dx, by Winograd's F(4x4, 3x3) (kern_wino.inc). cpu_conv.c plans it while a program is compiled;
- * its steps run on the workers. conv_wino_dw.c shares the cut of the image into tiles. There are 36 products of matrices M[e] = V[e] U[e],
- * for each element e of the transformed tiles. V is [tile, channel], U [channel, result channel].
+ * 3x3 convolutions of step 1, forward and dx, by Winograd's F(4x4, 3x3) (kern_wino.inc). cpu_conv.c plans it while a program is compiled,
+ * in any thread; its steps run on the workers. conv_wino_dw.c shares the cut of the image into tiles. There are 36 products of matrices
+ * M[e] = V[e] U[e], for each element e of the transformed tiles. V is [tile, channel], U [channel, result channel].
  *
  * All data is in blocks of one vector of channels (kern_block.inc), so that transforms work on whole vectors for any image size. A worker
  * takes a group of neighbouring rows of tiles with all channels. It transforms them, multiplies with the weights (transformed once for all

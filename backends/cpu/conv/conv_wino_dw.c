@@ -2,7 +2,7 @@
 /*
  * The gradient of the weights by Winograd's F(3x3, 4x4): E[e] = sum over tiles of X[e, tile, c] G[e, tile, o], X and G the transformed
  * tiles of the input and of the result's gradient. Then each E[., c, o] goes back to nine taps. cpu_conv.c plans it while a program is
- * compiled; its steps run on the workers.
+ * compiled, in any thread; its steps run on the workers.
  *
  * Few channels: the images are cut into fixed parts, a worker keeps a part's E; the parts are added in order. Many channels: all tiles are
  * transformed first, then workers take squares of E, all elements, and finish them.

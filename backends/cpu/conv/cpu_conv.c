@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Plans a convolution: chooses its algorithm, the first of a table that fits. cpu_ops.c calls cpu_plan_conv for a node while a program is
- * compiled, in any thread.
+ * Plans a convolution: chooses its algorithm, the first of a table that fits. cpu_ops.c (backends/cpu) calls cpu_plan_conv for a node while
+ * a program is compiled, in any thread.
  *
  * Winograd's and the one on blocks of channels take a node as it is. The other algorithms take products (conv_shape.h). Forward is one
  * product of all pixels. dx is one for each phase of the stride, as input pixels with one remainder modulo the stride see the same subset

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sliding windows over images: unfold, fold, max_pool, avg_pool and their backward forms. cpu_ops.c calls cpu_plan_pool for a node while a
- * program is compiled, in any thread; the emitted steps run on the workers.
+ * Sliding windows over images: unfold, fold, max_pool, avg_pool and their backward forms. cpu_ops.c (backends/cpu) calls cpu_plan_pool for
+ * a node while a program is compiled, in any thread; the emitted steps run on the workers.
  *
  * A worker computes whole planes or rows of the output, so sums do not depend on the number of workers.
  */

@@ -2,8 +2,9 @@
 /*
  * Attention forward, and the preparation of the forward and gradient steps: arguments, scratch memory, cost.
  *
- * cpu_ops.c calls cpu_plan_attention for a node while it compiles a program, in any thread. cpu_program.c runs the emitted step once for
- * each piece, a range of tasks: on several workers if the work is large, else in one thread.
+ * cpu_ops.c (backends/cpu) calls cpu_plan_attention for a node while it compiles a program, in any thread. cpu_program.c
+ * (backends/cpu/exec) runs the emitted step once for each piece, a range of tasks: on several workers if the work is large, else in one
+ * thread.
  *
  * A task takes the blocks of queries of one head, or a part of them (att->split). It packs the head's whole K and V itself, as scratch
  * memory belongs to one worker and lasts for one piece.

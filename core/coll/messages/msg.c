@@ -3,8 +3,8 @@
  * The algorithm for collectives over messages: begins a request, drives it and waits for it. A request is a list of pieces, each a set of
  * sends and receives; a window of pieces is on its way at a time.
  *
- * request.c starts requests and waits in the step thread; the progress thread drives them meanwhile (progress.c). Both hold the plane's
- * lock. A request ends done, or failed with the name of the rank that is lost.
+ * request.c (core/coll) starts requests by the row in algorithms.c (core/coll) and waits in the step thread; the progress thread drives
+ * them meanwhile (core/coll/progress.c). Both hold the plane's lock. A request ends done, or failed with the name of the rank that is lost.
  */
 #include "core/coll/messages/msg.h"
 
@@ -69,7 +69,7 @@ static yk_status finish_pieces(yk__request *request, yk_error *err)
         yk__msg_piece *piece = &m->piece[m->finished % YK__MSG_WINDOW];
         if (yk__msg_piece_test(request, piece, err))
             return err->status;
-        if (piece->open || !yk__msg_has_records(m))
+        if (piece->open || !yk__msg_rounds_done(m))
             return YK_OK;
         if (yk__msg_finish_piece(request, piece, err))
             return err->status;

@@ -4,8 +4,8 @@
  * and sends the result to all. Each line carries 2 (n - 1) / n of the bytes. A direct exchange carries n - 1 times the bytes, in one round
  * instead of two. Both add the numbers of each column in the same order, so the bits are equal.
  *
- * msg_kinds.c calls it if tune.c found columns faster, in the step or the progress thread. The first piece carries the shares, the piece
- * two later (yk__msg.lag) the results: by then the window has finished the first.
+ * msg_kinds.c calls it if tune.c (core/coll) found columns faster, in the step or the progress thread. The first piece carries the shares,
+ * the piece two later (yk__msg.lag) the results: by then the window has finished the first.
  */
 #include "core/coll/messages/msg_columns.h"
 

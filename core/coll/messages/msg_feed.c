@@ -2,7 +2,7 @@
 /*
  * The feed of excluded ranks over messages: the lowest member sends each excluded rank the record and result of every request with `feeds`.
  * No rank waits for an excluded rank, unless very many results are on their way. msg.c puts results in, and msg_kinds.c takes them out on
- * an excluded rank, under the plane's lock.
+ * an excluded rank, under the plane's lock. coll.c (core/coll) sends held results before an allocation, and frees the feed.
  *
  * A message wakes its receiver, but an excluded rank should sleep, as its cores may serve other ranks. So results are held back until there
  * are many, the oldest is old, or a request of all ranks needs the excluded ranks. Without a progress thread they are sent at once.

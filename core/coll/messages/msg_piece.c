@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Pieces of requests over messages: their sends and receives, the members' records, and the numbers of each chunk. A record says which
- * request a member is in, so members that are in different requests end with an error.
+ * request a member is in, so members that are in different requests end with an error. Records go with piece 0 to each member, or in rounds
+ * as piece `round` (msg_rounds.c).
  *
- * msg.c makes and tests pieces; the files of each kind of collective (msg_reduce.c and its neighbours) post messages with them. The step or
- * the progress thread holds the plane's lock. Sizes are bytes.
+ * msg.c and msg_rounds.c make and test pieces; they and the files of each kind of collective (msg_reduce.c and its neighbours) post
+ * messages with them. The step or the progress thread holds the plane's lock. Sizes are bytes; slices and chunks count numbers of f32.
  */
 #include "core/coll/messages/msg_piece.h"
 
@@ -32,7 +33,7 @@ bool yk__msg_in_rounds(const yk__msg *m)
     return m->round.op != NULL;
 }
 
-bool yk__msg_has_records(const yk__msg *m)
+bool yk__msg_rounds_done(const yk__msg *m)
 {
     return m->have == m->peers + 1;
 }
@@ -114,14 +115,14 @@ yk_status yk__msg_fail_odd(const yk__request *request, yk_error *err)
     return yk__msg_check_records(request, err) ? err->status : fail_length(request, &request->msg->odd, err);
 }
 
-/* Notes a message of unexpected length. The sender's record, the first of a round, tells more, unless the message was cut off. Data
- * before the last record wait for the records. */
+/* Notes a message of unexpected length. The sender's record, the first of a round, tells more, unless the message was cut off. In rounds,
+ * the error for a data message waits until the last record is here. Without rounds it comes at once. */
 static yk_status note_length(yk__request *request, const yk__msg_piece *piece, uint32_t i, uint64_t got, yk_error *err)
 {
     yk__msg *m = request->msg;
     const uint32_t member = (m->own + m->have) % (m->peers + 1);
     m->odd = (yk__msg_odd){.got = got, .want = piece->bytes[i], .peer = piece->peer[i]};
-    if (yk__msg_has_records(m))
+    if (yk__msg_rounds_done(m))
         return yk__msg_fail_odd(request, err);
     if (piece != &m->round)
         return YK_OK;

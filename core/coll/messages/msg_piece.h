@@ -87,8 +87,8 @@ uint8_t *yk__msg_record(const yk__request *request, uint32_t member_index);
 /* Record of the peer with that index in `peer`. */
 uint8_t *yk__msg_peer_record(const yk__request *request, uint32_t peer_index);
 bool yk__msg_in_rounds(const yk__msg *m); /* true if records come in rounds */
-/* True once all records are here. */
-bool yk__msg_has_records(const yk__msg *m);
+/* True once rounds have brought all records; always true without rounds. */
+bool yk__msg_rounds_done(const yk__msg *m);
 /* Fails if a received record is not of this request. */
 yk_status yk__msg_check_records(const yk__request *request, yk_error *err);
 /* The error for the odd message; needs all records. */

@@ -2,9 +2,9 @@
 /*
  * Opens the transport of a job's messages, registers memory with it, and passes messages to it, with or without seals (sealed.c).
  *
- * coll.c opens and closes the plane, and registers memory, in the step thread. At an exit another thread closes it (core/group/group.c).
- * Messages are sent and tested under the plane's lock, by the step thread or the progress thread. connection_lost alone runs in a thread of
- * the transport.
+ * coll.c (core/coll) opens and closes the plane, and registers memory, in the step thread. At an exit another thread closes it
+ * (core/group/group.c). Messages are sent and tested under the plane's lock, by the step thread or the progress thread. connection_lost
+ * alone runs in a thread of the transport.
  */
 #include "core/coll/messages/msg_plane.h"
 

@@ -3,7 +3,8 @@
  * Records and small data of all members in rounds: after round k each member has the data of 2^k members. Few messages replace one to each
  * member. Records are stored from the own one on, so that each message is one range.
  *
- * msg.c uses it for barriers and small gathers if tune.c found it faster, under the plane's lock, in the step or the progress thread.
+ * msg.c uses it for barriers, small gathers and short slices if tune.c (core/coll) found it faster, under the plane's lock, in the step or
+ * the progress thread.
  */
 #include "core/coll/messages/msg_rounds.h"
 
@@ -105,7 +106,7 @@ void yk__msg_rounds_unpack(const yk__msg *m, uint64_t bytes)
 yk_status yk__msg_rounds_step(yk__request *request, yk_error *err)
 {
     yk__msg *m = request->msg;
-    while (!yk__msg_has_records(m)) {
+    while (!yk__msg_rounds_done(m)) {
         if (!m->round.n && post_round(request, err))
             return err->status;
         if (yk__msg_piece_test(request, &m->round, err))

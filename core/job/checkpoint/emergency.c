@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Emergency checkpoints: keeps the last whole step, and writes it after a failure to the folder YOKE_EMERGENCY_CHECKPOINT. One step of
- * YOKE_EMERGENCY_STEPS is kept. All calls are in the step thread. open.c reads the option, and rank 0 tries the folder then. A failing call
- * runs write_kept on each surviving rank (handle.c). The first that claims the step writes it.
+ * YOKE_EMERGENCY_STEPS is kept. All calls are in the step thread. open.c (core/job/session) reads the option, and rank 0 tries the folder
+ * then. A failing call runs write_kept on each surviving rank (core/job/handle.c). The first that claims the step writes it.
  *
  * A step is kept before the next window's work, not at its own end: by yk__window_begin, or by yk__step_flush without a loader. Until then
  * the user's loop may still change state after yk_step (the schedule, its own counts).

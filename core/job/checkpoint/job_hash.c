@@ -2,8 +2,8 @@
 /*
  * Checks that all ranks have the same parameters, by hashes of the values that their devices read.
  *
- * window.c calls yk__job_compare every hash_every steps, and a program calls yk_param_hash, on all ranks, in the step thread. A difference
- * is an error on all ranks. save.c and weights.c first let excluded ranks catch up.
+ * window.c (core/job/loop) calls yk__job_compare every hash_every steps, and a program calls yk_param_hash, on all ranks, in the step
+ * thread. A difference is an error on all ranks. save.c and weights.c first let excluded ranks catch up.
  */
 #include "core/job/checkpoint/job_hash.h"
 

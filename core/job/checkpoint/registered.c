@@ -3,8 +3,8 @@
  * Registered bytes: memory of the user's program that checkpoints save and restore (yk_register_for_checkpointing). They are u8 tensors in
  * a safetensors file, so they get the same checksums and the same all-or-nothing writing as the other files.
  *
- * save.c and emergency.c write and read them in the step thread. The memory stays the program's own. sampler.c registers its place the
- * same way. A block whose size has changed is an error.
+ * save.c and emergency.c write and read them in the step thread. The memory stays the program's own. sampler.c (core/job/loop) registers
+ * its place the same way. A block whose size has changed is an error.
  */
 #include "core/job/checkpoint/registered.h"
 

@@ -3,8 +3,8 @@
  * yk_backward: names the loss to differentiate, its weight in the accumulation window, and the parameters that it trains. Nothing is
  * computed here; yk_step runs the trace.
  *
- * The user's program calls it once a micro batch, in the step thread, on all ranks. It sums the loss's counts over the ranks (count.c), so
- * the ranks compare their programs here.
+ * The user's program calls it once a micro batch, in the step thread, on all ranks. It sums the loss's counts over the ranks
+ * (core/job/trace/count.c), so the ranks compare their programs here.
  */
 #include "core/job/input.h"
 #include "core/job/loop/read.h"

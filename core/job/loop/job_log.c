@@ -4,7 +4,7 @@
  * step after they were named, so no rank waits for them.
  *
  * All ranks call it alike in the step thread, as it sums values over the ranks. yk_step and yk_end write the entries of earlier steps
- * (window.c), and yk_close the rest (open.c).
+ * (window.c), and yk_close the rest (core/job/session/open.c).
  */
 #include "core/job/loop/job_log.h"
 

@@ -3,8 +3,9 @@
  * The settings of a rank that offloads: its host updates parameters in place of the device. They are the words of --offload, the check that
  * they fit the stage, and the processor to use.
  *
- * open.c calls it in the step thread while a job opens, and compares the kind (yk__job_offload) over the ranks, as agree.c does later. A
- * device that computes in host memory needs no such processor. host_place.c opens nothing: core/run/host_device.c does.
+ * open.c (core/job/session) calls it in the step thread while a job opens, and compares the kind (yk__job_offload) over the ranks, as
+ * agree.c (core/job/trace) does later. A device that computes in host memory needs no such processor. host_place.c opens nothing:
+ * core/run/host_device.c does.
  */
 #include "core/job/team/host_place.h"
 

@@ -3,8 +3,8 @@
  * Joins the ranks of a launch, once for all jobs of the process, and leaves them at its end. A single process gets a group of one for each
  * job.
  *
- * open.c calls it when a job opens or closes, in the step thread. The group outlives the job. A handler of exit() leaves it, so other
- * ranks learn how this process ended.
+ * open.c (core/job/session) calls it when a job opens or closes, in the step thread. The group outlives the job. A handler of exit() leaves
+ * it, so other ranks learn how this process ended.
  */
 #include "core/job/team/job_join.h"
 

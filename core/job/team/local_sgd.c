@@ -3,8 +3,8 @@
  * LocalSGD: each rank steps on its own gradients, and all ranks average their parameters every k steps (local_sgd.h). The file decides when
  * they average, and weighs each rank by its rows.
  *
- * window.c calls it at a window's end, save.c and job_hash.c before they read parameters, and a program by yk_average_params. All ranks do
- * so in the step thread. core/run/values/average.c adds up the parameters.
+ * window.c (core/job/loop) calls it at a window's end, save.c and job_hash.c (core/job/checkpoint) before they read parameters, and a
+ * program by yk_average_params. All ranks do so in the step thread. core/run/values/average.c adds up the parameters.
  */
 #include "core/job/team/local_sgd.h"
 

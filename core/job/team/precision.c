@@ -3,8 +3,8 @@
  * Formats of computation by rank: "fp32,bf16,fp16", the last one for all ranks that follow (yk_config.precision). Checks the words, and
  * tells a rank's format, its name, and if gradients need a loss scale.
  *
- * open.c asks it while a job opens; checkpoints and agree.c ask for the text. The step thread. An unknown word is an error that lists the
- * known ones. Pure.
+ * open.c (core/job/session) asks it while a job opens; checkpoints and agree.c (core/job/trace) ask for the text. The step thread. An
+ * unknown word is an error that lists the known ones. Pure.
  */
 #include "core/job/team/precision.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Times a rank's windows, reports the times to the other ranks, and turns the reports into shares and roles. yk_open makes the shares.
- * window.c and flush.c note times, and yk__share_update decides between windows. All calls are in the step thread. The lock is for a
- * loader's thread, which reads `share` (share_rows.c).
+ * window.c and flush.c (core/job/loop) note times, and yk__share_update decides between windows. share_state.c (core/job/checkpoint) saves
+ * and restores the shares. All calls are in the step thread. The lock is for a loader's thread, which reads `share` (share_rows.c).
  */
 #include "core/job/team/share.h"
 

@@ -3,8 +3,8 @@
  * The setting of fixed shares (--shares, else YOKE_SHARES) and of fixed parts of slices (--shard-parts): reads it, and refuses other
  * settings that contradict it. core/balance/fixed.c has the words' meaning.
  *
- * open.c calls it while a job opens; data.c and sampler.c check before training, flush.c and window.c explain a failure by it, in the step
- * thread. Errors name both settings.
+ * open.c (core/job/session) calls it while a job opens; data.c and sampler.c (core/job/loop) check before training, flush.c and window.c
+ * (core/job/loop) explain a failure by it, in the step thread. Errors name both settings.
  */
 #include <stdio.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  * This rank's rows of a batch: the first row and the count, by fixed shares or by the policy's. Also counts each rank's rows over all
  * batches.
  *
- * data.c, row_padding.c and sampler.c ask for each batch. A loader's thread asks ahead, so `share` is under a lock. A program without a
- * loader asks by yk_split, and yk_share tells a rank's part of all rows.
+ * data.c, row_padding.c and sampler.c (core/job/loop) ask for each batch. A loader's thread asks ahead, so `share` is under a lock. A
+ * program without a loader asks by yk_split, and yk_share tells a rank's part of all rows.
  */
 #include "core/job/team/share.h"
 

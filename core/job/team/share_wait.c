@@ -4,8 +4,8 @@
  * stay in force. Each such rank makes the program of its new rows in a thread (core/job/loop/rows_ahead.c). Every rank's windows say
  * whether it is ready, and all adopt the decision in the same window.
  *
- * share.c calls these functions between windows, rows_ahead.c within them, in the step thread. A rank's rows that were in force before have
- * their program, so they wait for none.
+ * share.c calls these functions between windows, rows_ahead.c (core/job/loop) within them, in the step thread. A rank's rows that were in
+ * force before have their program, so they wait for none.
  */
 #include "core/job/team/share.h"
 

@@ -2,8 +2,8 @@
 /*
  * Finds the call at which the graphs of two ranks part. agree.c calls it for its error, in the step thread on all ranks. All ranks walk
  * together from the loss towards the inputs, at each call to its first differing operand. The walk ends at a call that itself differs, or
- * whose differing operand no call made, or whose operand the other rank has at another place. A value's sign (recipe.h) is a hash of its
- * making, so equal signs are equal graphs.
+ * whose differing operand no call made, or whose operand the other rank has at another place. A value's sign (core/job/recipe.h) is a hash
+ * of its making, so equal signs are equal graphs.
  */
 #include "core/job/trace/agree_graph.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the source of a NaN or infinity, for the error of a failed step. window.c calls yk__nonfinite_text in the step thread, on all
- * ranks.
+ * Finds the source of a NaN or infinity, for the error of a failed step. window.c (core/job/loop) calls yk__nonfinite_text in the step
+ * thread, on all ranks.
  *
  * A rank first searches the inputs of its step. If they are finite, it runs the forward pass again with probes. The text then names the
  * first operation with a bad result, and the step's file rows. A step with an exchange between ranks is not run again.

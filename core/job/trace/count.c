@@ -3,8 +3,8 @@
  * Counts of a loss's items over all ranks, so that each rank can divide by the global number. yk_backward sums them in one exchange, with
  * the other numbers that ranks exchange before a step runs (agree.c).
  *
- * The losses add counts while they are traced; backward.c or flush.c calls yk__count_ranks, on all members, in the step thread. The result
- * is written to run-time scalars of the step.
+ * The losses add counts while they are traced; backward.c or flush.c (core/job/loop) calls yk__count_ranks, on all members, in the step
+ * thread. The result is written to run-time scalars of the step.
  */
 #include "core/job/trace/count.h"
 

@@ -5,8 +5,9 @@
  * the weights adding up to 1. A parameter that no rank has changed stays as it is, bit for bit, and a wire that rounds rounds a change.
  * (Accelerate 1.14, local_sgd.py: the mean of p_r, one parameter after the other.)
  *
- * core/job/team/local_sgd.c calls it through api.c, in the step thread, on all ranks after the same step. Parameters travel by buckets, as
- * gradients do, because they are many and averaged often. Moments, which only a checkpoint needs, travel one vector after the other.
+ * core/job/team/local_sgd.c calls it through api.c (core/run), in the step thread, on all ranks after the same step. Parameters travel by
+ * buckets, as gradients do, because they are many and averaged often. Moments, which only a checkpoint needs, travel one vector after the
+ * other.
  */
 #include <string.h>
 

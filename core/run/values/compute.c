@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Copies of the parameters that products read in the compute format (such as bf16), kept between steps, and the programs that write them.
- * micro.c calls yk__compute_refresh before each run that reads copies, and param_hash.c before it hashes them, in the step thread.
- * update_programs.c calls yk__compute_cast for the step's graph; api.c and param_layout.c call yk__compute_drop before the layout goes.
+ * micro.c (core/run) calls yk__compute_refresh before each run that reads copies, and param_hash.c before it hashes them, in the step
+ * thread. update_programs.c (core/run) calls yk__compute_cast for the step's graph; api.c (core/run) and param_layout.c call
+ * yk__compute_drop before the layout goes.
  *
  * A rank that updates whole parameters, alone or under LocalSGD, writes their copies during the update (update_programs.c), unless the host
  * updates. With copies.shared a host has one copy of each trained parameter, and each owner's update writes its slice of it (copies.c).
  * Other ranks' updates, LocalSGD's means, and any values the host wrote, are cast before the next program that reads them. A new copy makes
  * all copies stale. Parameters that come as messages, or from a host update that runs under the next forward (ways/deferred.c), are cast
- * bucket by bucket: a segment that has waited for a bucket casts its copies (actions.c).
+ * bucket by bucket: a segment that has waited for a bucket casts its copies (core/run/actions.c).
  */
 #include "core/base/mem.h"
 #include "core/run/exec.h"

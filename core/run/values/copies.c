@@ -2,8 +2,8 @@
 /*
  * The memory of parameters' copies in the compute format (such as bf16), and the marks that say which are old. compute.c writes the copies.
  *
- * prog.c makes the copies that a new program reads, and each writer of f32 values calls yk__copies_changed, in the step thread. If all
- * ranks of a job are processors that share memory and compute in one format, they share the copies. Else each rank owns its own.
+ * prog.c (core/run) makes the copies that a new program reads, and each writer of f32 values calls yk__copies_changed, in the step thread.
+ * If all ranks of a job are processors that share memory and compute in one format, they share the copies. Else each rank owns its own.
  */
 #include "core/run/values/copies.h"
 

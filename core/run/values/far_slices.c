@@ -3,9 +3,9 @@
  * Far slices: with `--shard params` over messages, only the owners of a trained bucket's slices have its f32 values. The file makes that
  * memory, offers it to other ranks, and pulls ranges of a bucket from their owners (far_slices.h). It runs in the step thread.
  *
- * Homes of buckets (home.c) and the action `pull` (actions.c) read by it. update.c, roles.c and param_values.c call yk__far_withdraw
- * before they write slices, and yk__far_publish follows the write (ways/far_values.c). All ranks call both equally often, as an offer's
- * version counts them: a pull never mixes values of two steps.
+ * Homes of buckets (home.c) and the action `pull` (actions.c, core/run) read by it. update.c and roles.c (core/run) and param_values.c call
+ * yk__far_withdraw before they write slices. yk__far_publish follows the write: for update.c in core/run/ways/far_values.c, else in the
+ * same file. yk__far_publish raises the one version of the rank's offers, so all ranks call it equally often: a pull never mixes two steps.
  */
 #include "core/run/values/far_slices.h"
 
@@ -16,6 +16,7 @@
 
 #define PAGE 4096u /* bytes: buffers over host memory begin at multiples */
 
+/* False on a device that only plans: it talks to no rank (exchange->medium). */
 static bool is_far(const yk__params *p)
 {
     return p->far && p->exchange->medium;
@@ -43,7 +44,7 @@ yk_status yk__far_make(yk__params *p, yk__bucket *b, yk_error *err)
 
 void yk__far_drop(yk__params *p, yk__bucket *b)
 {
-    yk_error ignored = YK_ERROR_INIT; /* the offer exists, so its withdrawal needs no memory */
+    yk_error ignored = YK_ERROR_INIT; /* the offer exists, so removing it needs no memory */
     if (b->own && is_far(p))
         yk__coll_offer(p->exchange->coll, key_of(p, b), NULL, 0, 0, &ignored);
     yk__free(b->own);

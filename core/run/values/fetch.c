@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program's results on their way to the host. micro.c adds a micro batch's results, and api.c delivers them once the device has passed
- * their point, in the step thread. A full stage or list is delivered here, too.
+ * A program's results on their way to the host. micro.c (core/run) adds a micro batch's results, and api.c (core/run) delivers them once
+ * the device has passed their point, in the step thread. A full stage or list is delivered here, too.
  *
  * Results are copied to a stage, memory that is registered with the device, so that the copy does not hold the host up. After a wait for
  * their point they are copied from the stage to their destination. If a device registers no memory, or results are larger than the stage,

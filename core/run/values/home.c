@@ -3,8 +3,8 @@
  * The table of homes. A home is the memory of a bucket's values, such as a buffer of the device, the block that ranks share, or lanes. A
  * bucket gets the first row that fits and can be made. Also the ways to the values: for programs, for transfers, and for the host.
  *
- * params.c and roles.c choose homes, and the other files of core/run ask here instead of touching a buffer, in the step thread. The bucket
- * owns its home's memory.
+ * params.c and roles.c (core/run) choose homes, and the other files of core/run ask here instead of touching a buffer, in the step thread.
+ * The bucket owns its home's memory.
  */
 #include "core/run/values/home.h"
 

@@ -4,8 +4,8 @@
  * keeps the rest that rounding took from its slice, in f32, and adds it before the next update. Rounded value plus rest is the parameter
  * bit for bit: of its 24 bits the rounded value has the first 8, and the rest is exact.
  *
- * ways/rounded.c rounds after an update, and update.c restores before the next, in the step thread. A save or new owners need the exact
- * values: sliced_state.c and roles.c call yk__params_gather_whole on all ranks for that.
+ * ways/rounded.c rounds after an update, and update.c (core/run) restores before the next, in the step thread. A save or new owners need
+ * the exact values: sliced_state.c and roles.c (core/run) call yk__params_gather_whole on all ranks for that.
  */
 #include <string.h>
 

@@ -3,8 +3,9 @@
  * Declares parameters, and decides when their layout, the cut into buckets with buffers, is made. That is before the first program, and
  * again after a parameter that comes later.
  *
- * core/job/param.c declares parameters by yk__engine_param. Each function that needs buffers (api.c, micro.c and files of this folder)
- * calls yk__engine_lay_out first, in the step thread. A layout that is dropped keeps all values on the host until the next one.
+ * core/job/param.c declares parameters by yk__engine_param. Each function that needs buffers (api.c and micro.c in core/run, and files of
+ * this folder) calls yk__engine_lay_out first, in the step thread. A layout that is dropped keeps all values on the host until the next
+ * one.
  */
 #include "core/run/engine.h"
 

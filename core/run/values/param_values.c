@@ -3,8 +3,8 @@
  * Reads and writes values of parameters and states. Without a layout values wait in their sources: in memory, in a file, or not made yet.
  * With one they go to the device, and into the block that ranks share or this rank's far slices, only the ranges that this rank has there.
  *
- * core/job reads and writes through api.c, in the step thread. All ranks write the same values in the same order: a write compares their
- * signs over the ranks. A read waits for the device, and gives the values after the last update.
+ * core/job reads and writes through api.c (core/run), in the step thread. All ranks write the same values in the same order: a write
+ * compares their signs over the ranks. A read waits for the device, and gives the values after the last update.
  */
 #include <string.h>
 

@@ -3,8 +3,8 @@
  * Parameters and states: declaring them, buckets, and the buffers of a layout. param_layout.c makes the layout at its first need, and drops
  * it for a parameter that is added or frozen before the optimizer's state exists.
  *
- * Only core/run calls it, in the step thread: api.c declares states and frees all, and param_layout.c declares parameters and makes
- * the layout. update.c makes moments. roles.c cuts buckets anew, and adds blocks after a change of members.
+ * Only core/run calls it, in the step thread: api.c (core/run) declares states and frees all, and param_layout.c declares parameters and
+ * makes the layout. update.c (core/run) makes moments. roles.c (core/run) cuts buckets anew, and adds blocks after a change of members.
  */
 #include "core/run/values/params.h"
 

@@ -3,8 +3,8 @@
  * Sums of gradients in slices (`--shard gradients` and `--shard params`): each rank holds sums for its own slices alone. Pieces of a bucket
  * go from the device to the host, over the members by a reduce-scatter, and are added to this rank's sums.
  *
- * The action `sum_bucket` (actions.c) starts and waits in each micro batch, and ways/scattered.c ends the window, in the step thread. Three
- * parts of memory take turns, so device, exchange and addition run at once (slice_sums.h).
+ * The action `sum_bucket` (core/run/actions.c) starts and waits in each micro batch, and ways/scattered.c ends the window, in the step
+ * thread. Three parts of memory take turns, so device, exchange and addition run at once (slice_sums.h).
  */
 #include "core/run/values/slice_sums.h"
 

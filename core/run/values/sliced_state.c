@@ -3,8 +3,8 @@
  * Whole vectors that the ranks hold in slices: a parameter's gradient, and the optimizer's moments. A read gathers the slices, or takes
  * this rank's part, and a write takes this rank's part.
  *
- * core/job calls it for yk_grad_read and for checkpoints, in the step thread. Reads of other ranks' parts are collective: all ranks call
- * them in the same order. Vectors are f32.
+ * core/job calls it for yk_grad_read, for checkpoints and for a new loss scale, in the step thread. Reads of other ranks' parts are
+ * collective: all ranks call them in the same order. Vectors are f32.
  */
 #include <string.h>
 

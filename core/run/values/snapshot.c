@@ -3,8 +3,8 @@
  * The last whole step in two copies that outlive the ranks which wrote them, in memory that the ranks of a host share (snapshot.h). If a
  * rank dies, a rank that is left saves a checkpoint from there.
  *
- * core/job/checkpoint/emergency.c writes it through api.c after a step, on all ranks, in the step thread. The optimizer's own memory cannot
- * serve. Its operations work in place, and the moments of a device with memory of its own die with its process.
+ * core/job/checkpoint/emergency.c writes it through api.c (core/run) after a step, on all ranks, in the step thread. The optimizer's own
+ * memory cannot serve. Its operations work in place, and the moments of a device with memory of its own die with its process.
  */
 #include "core/run/values/snapshot.h"
 

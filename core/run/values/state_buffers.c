@@ -3,9 +3,9 @@
  * The homes of the optimizer's moments: a table of memories for this rank's slices of them (a file, or memory of the devices that update).
  * The last row is here.
  *
- * api.c chooses the first row that fits when the engine opens, one for all moments of the rank. The update's programs, checkpoints and
- * roles.c call its columns, in the step thread. The row here has buffers of the device that updates the bucket: this rank's own, or the
- * host's.
+ * api.c (core/run) chooses the first row that fits when the engine opens, one for all moments of the rank. The update's programs,
+ * checkpoints, LocalSGD's means and roles.c (core/run) call its columns, in the step thread. The row here has buffers of the device that
+ * updates the bucket: this rank's own, or the host's.
  */
 #include "core/run/values/state_home.h"
 

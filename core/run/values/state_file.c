@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The optimizer's moments in a file on a disk (--offload state=nvme:DIR): the row "file" of the homes of moments (state_buffers.c), for a
- * rank whose host updates. api.c makes and frees the file.
+ * rank whose host updates. api.c (core/run) makes and frees the file.
  *
  * The optimizer's step takes this rank's slices in blocks through YK__STATE_AREAS areas of host memory, in the step thread. While the host
  * updates one block, the tier's thread (core/io/tier.c) reads the next and writes the last. A device that plans only opens no file.

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A row of the table of ways (way.h) for a rank that updates all parameters by itself. It is the only rank of its job, or a rank of
- * LocalSGD. Also for a rank whose device plans only.
+ * A row of the table of ways (core/run/way.h) for a rank that updates all parameters by itself. It is the only rank of its job, or a rank
+ * of LocalSGD. Also for a rank whose device plans only.
  *
- * choose.c picks the row, and the update (update.c) calls its columns in the step thread. Nothing is exchanged: the sums are this rank's
- * own, and the updated parameters stay on its device.
+ * choose.c picks the row, and the update (core/run/update.c) calls its columns in the step thread. Nothing is exchanged: the sums are this
+ * rank's own, and the updated parameters stay on its device.
  */
 #include "core/run/ways/ways.h"
 

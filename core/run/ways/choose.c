@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of ways (way.h), and the choice of a rank's way, column by column. Each column comes from the first row that fits and has it.
+ * The table of ways (core/run/way.h), and the choice of a rank's way, column by column. Each column comes from the first row that fits and
+ * has it.
  *
- * The step thread chooses when the engine (api.c) or a layout (param_layout.c) is made, and when members come or go (roles.c). All ranks
- * choose then. excluded_fits and offloaded_fits look at this rank alone, so ranks of one job may have different ways. p->first_way is a row
- * of a test (tests/dist), tried before the table.
+ * The step thread chooses when the engine (core/run/api.c) or a layout (core/run/values/param_layout.c) is made, and when members come or
+ * go (core/run/roles.c). All ranks choose then. excluded_fits and offloaded_fits look at this rank alone, so ranks of one job may have
+ * different ways. p->first_way is a row of a test (tests/dist), tried before the table.
  */
 #include "core/run/ways/ways.h"
 

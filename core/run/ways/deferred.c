@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A row of the table of ways (way.h) for the only rank of a job that offloads. The update returns when the host has its programs, a segment
- * for each bucket. The device fetches a bucket at its first reader (docs/decisions/0096).
+ * A row of the table of ways (core/run/way.h) for the only rank of a job that offloads. The update returns when the host has its programs,
+ * a segment for each bucket. The device fetches a bucket at its first reader (docs/decisions/0096).
  *
- * The update (update.c) calls `reduce` and `publish`; actions between segments, and readers of parameters, call `await`: the step thread.
+ * The update (core/run/update.c) calls `reduce` and `publish`; actions between segments, and readers of parameters, call `await`: the step
+ * thread.
  */
 #include "core/run/ways/ways.h"
 

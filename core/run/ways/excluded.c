@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The entry of the table of ways (way.h) for an excluded rank, whose rows would slow the job. It sends no gradients, and receives only
- * the members' norm. Its device's copies of the parameters fall behind; a read asks the members instead.
+ * The entry of the table of ways (core/run/way.h) for an excluded rank, whose rows would slow the job. It sends no gradients, and receives
+ * only the members' norm. Its device's copies of the parameters fall behind; a read asks the members instead.
  *
- * choose.c picks the entry. In the step thread, update.c calls `reduce` and `publish` once a window, and param_values.c calls `read`. A
- * NULL column, such as `norm`, comes from the entries behind it.
+ * choose.c picks the entry. In the step thread, update.c (core/run) calls `reduce` and `publish` once a window, and param_values.c
+ * (core/run/values) calls `read`. A NULL column, such as `norm`, comes from the entries behind it.
  */
 #include "core/run/ways/ways.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A row of the table of ways (way.h) for far slices, in front of other rows (values/far_slices.h). An update leaves each owner's new values
- * in its own memory, and other ranks pull them from there. The updater (update.c) calls `publish` in the step thread, after an update has
- * written this rank's slices. So nothing is gathered, and no rank has a block of all parameters. The rows behind it in choose.c give the
- * columns `reduce` and `norm`.
+ * A row of the table of ways (core/run/way.h) for far slices, in front of other rows (values/far_slices.h). An update leaves each owner's
+ * new values in its own memory, and other ranks pull them from there. The updater (core/run/update.c) calls `publish` in the step thread,
+ * after an update has written this rank's slices. So nothing is gathered, and no rank has a block of all parameters. The rows behind it in
+ * choose.c give the columns `reduce` and `norm`.
  */
 #include "core/run/ways/ways.h"
 

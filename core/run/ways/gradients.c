@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Columns `reduce` that several ways share (way.h). Gradients go from the device to the host's block for exchanges, are summed over the
- * members, and go back to the device.
+ * Columns `reduce` that several ways share (core/run/way.h). Gradients go from the device to the host's block for exchanges, are summed
+ * over the members, and go back to the device.
  *
  * The rows for shared memory and for messages use them, and offloaded.c and power.c use parts. They run in the step thread at the end of a
  * window, bucket by bucket: a bucket travels while the device still computes the next. Counts are elements of f32.

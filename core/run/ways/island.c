@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of the table of ways (way.h) for members that are all one island, cards of one host that exchange by NCCL (docs/decisions/0053).
- * Sums are made on the devices, and parameters go from device to device.
+ * Rows of the table of ways (core/run/way.h) for members that are all one island, cards of one host that exchange by NCCL
+ * (docs/decisions/0053). Sums are made on the devices, and parameters go from device to device.
  *
  * Also for devices that could form an island: their norm is made as an island makes it, so joining does not change bits (0055). choose.c
- * picks the row; the update (update.c) calls its columns in the step thread, on all members.
+ * picks the row; the update (core/run/update.c) calls its columns in the step thread, on all members.
  */
 #include "core/run/ways/ways.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The row of the table of ways (way.h) for ranks without memory in common. Gradients are summed, and updated parameters sent, bucket by
- * bucket as messages. Parameters still travel while the next step begins.
+ * The row of the table of ways (core/run/way.h) for ranks without memory in common. Gradients are summed, and updated parameters sent,
+ * bucket by bucket as messages. Parameters still travel while the next step begins.
  *
- * The update (update.c) calls `reduce` and `publish` on all members, and the action `all_gather` calls `await` before the segment that
- * reads a bucket. The step thread calls all of them.
+ * The update (core/run/update.c) calls `reduce` and `publish` on all members, and the action `all_gather` calls `await` before the segment
+ * that reads a bucket. The step thread calls all of them.
  */
 #include "core/run/ways/ways.h"
 

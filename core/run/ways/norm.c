@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The column `norm` of ways (way.h): sums of squares of the summed gradients. core/run/update.c calls it once a window, in the step thread,
- * and takes the root. All ranks get the same number.
+ * The column `norm` of ways (core/run/way.h): sums of squares of the summed gradients. core/run/update.c calls it once a window, in the
+ * step thread, and takes the root. All ranks get the same number.
  *
  * A device's program adds the squares of this rank's slices in f32, and the host adds one number from each member. Sums that went through
  * the host have exact squares (core/coll/exact.h) instead, so the norm does not depend on the cut into slices.

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of the table of ways (way.h) for a rank that offloads. They stand in front of other rows: the host updates its slices in the block
- * for exchanges, and the device then fetches them from there with those of other owners (docs/decisions/0077).
+ * Rows of the table of ways (core/run/way.h) for a rank that offloads. They stand in front of other rows: the host updates its slices in
+ * the block for exchanges, and the device then fetches them from there with those of other owners (docs/decisions/0077).
  *
- * choose.c picks the row, and the update (update.c) calls its columns in the step thread.
+ * choose.c picks the row, and the update (core/run/update.c) calls its columns in the step thread.
  */
 #include "core/run/ways/ways.h"
 

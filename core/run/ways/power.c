@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A row of the table of ways (way.h) for PowerSGD, in front of other rows: members add up factors (powersgd.h), on the host. The row has
- * only the columns `reduce` and `norm`; the rows behind it in choose.c give the rest.
+ * A row of the table of ways (core/run/way.h) for PowerSGD, in front of other rows: members add up factors (powersgd.h), on the host. The
+ * row has only the columns `reduce` and `norm`; the rows behind it in choose.c give the rest.
  *
- * The step thread of every member calls `reduce` once for each accumulation window (window_reduce.c), not for each micro batch.
+ * The step thread of every member calls `reduce` once for each accumulation window (core/run/window_reduce.c), not for each micro batch.
  */
 #include "core/run/ways/powersgd.h"
 #include "core/run/ways/ways.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Columns `publish` and `gather` that several ways share (way.h): updated parameters through the block for exchanges. This rank's slices go
- * there from its device, and the other ranks' slices come from there.
+ * Columns `publish` and `gather` that several ways share (core/run/way.h): updated parameters through the block for exchanges. This rank's
+ * slices go there from its device, and the other ranks' slices come from there.
  *
  * Rows for shared memory, messages, islands and offload use them, in the step thread, after an update. A device that reads its parameters
  * in that block copies nothing.

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A row of the table of ways (way.h) for parameters that travel in bf16 (YOKE_WIRE_PARAMS; values/masters.c). It stands in front of other
- * rows, and has the column `publish` alone.
+ * A row of the table of ways (core/run/way.h) for parameters that travel in bf16 (YOKE_WIRE_PARAMS; values/masters.c). It stands in front
+ * of other rows, and has the column `publish` alone.
  *
- * The update (update.c) calls that column in the step thread, behind the optimizer's step. The host rounds the values, so an only member's
- * parameters leave its device too.
+ * The update (core/run/update.c) calls that column in the step thread, behind the optimizer's step. The host rounds the values, so an only
+ * member's parameters leave its device too.
  */
 #include "core/run/ways/ways.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of the table of ways (way.h) for gradients in slices (`--shard gradients`), in front of other rows. The sums were made in backward
- * (values/slice_sums.h), and the update finds them.
+ * Rows of the table of ways (core/run/way.h) for gradients in slices (`--shard gradients`), in front of other rows. The sums were made in
+ * backward (values/slice_sums.h), and the update finds them.
  *
- * choose.c picks a row, and the update (update.c) calls `reduce` in the step thread, once a window. The rows have that column, and the one
- * for several ranks says the blocks; rows behind them give the rest.
+ * choose.c picks a row, and the update (core/run/update.c) calls `reduce` in the step thread, once a window. The rows have that column, and
+ * the one for several ranks says the blocks; rows behind them give the rest.
  */
 #include "core/run/ways/ways.h"
 

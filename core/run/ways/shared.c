@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The row of the table of ways (way.h) for ranks that have memory in common. Each rank has a block of gradients there; the owner of a slice
- * adds it up from the blocks of all ranks. Owners write updated parameters to one common block. Devices whose parameters lie in that block
- * read them there; other devices copy the slices of other ranks. The update (update.c) calls its columns in the step thread, on all
- * members.
+ * The row of the table of ways (core/run/way.h) for ranks that have memory in common. Each rank has a block of gradients there; the owner
+ * of a slice adds it up from the blocks of all ranks. Owners write updated parameters to one common block. Devices whose parameters lie in
+ * that block read them there; other devices copy the slices of other ranks. The update (core/run/update.c) calls its columns in the step
+ * thread, on all members.
  *
  * The next update overwrites the common block, while a slow rank's device might still copy from it. The next update's norm prevents that.
  * Each rank waits for its device before the ranks add their norms (yk__way_norm_exact), and no rank writes before every rank has added.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The row of the table of ways (way.h) for the only member of several ranks, while the other ranks are excluded. The update (update.c)
- * calls its columns in the step thread.
+ * The row of the table of ways (core/run/way.h) for the only member of several ranks, while the other ranks are excluded. The update
+ * (core/run/update.c) calls its columns in the step thread.
  *
  * The member has nothing to add up: through the host a device with memory of its own would send all gradients twice a step. Its device
  * goes on with the next step at once, and no values leave it until another rank asks (docs/decisions/0052). So the time of its update
