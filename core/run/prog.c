@@ -35,7 +35,7 @@ void yk__prog_request(const yk__exec *exec, const yk__graph *trace, yk__plan_req
 void yk__prog_for_members(const yk__exec *exec, uint32_t members, yk__plan_request *r)
 {
     r->single_rank = members == 1;
-    r->gathers = (members != 1 && exec->exchange->medium == YK__MESSAGES && !exec->params->far) || yk__params_defer(exec->params);
+    r->gathers = (members != 1 && exec->exchange->laid_for == YK__MESSAGES && !exec->params->far) || yk__params_defer(exec->params);
 }
 
 /* Inputs lie one behind the other in one buffer, filled by one transfer. */

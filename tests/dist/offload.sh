@@ -120,15 +120,15 @@ ok "a checkpoint goes on in another stage, with other ranks" to_lanes
 ok "a checkpoint goes on without" goes_on state=host none
 ok "and the other way" goes_on none state=host
 
-estimate() { # estimate OPTION...: to the byte, on the device and on the host
+planned() { # planned OPTION...: to the byte, on the device and on the host
     set -- --eval-strategy no "$@"
     "$yoke" estimate-memory --model mlp --model-config hidden=32 --data "idx:$out/images" --global-batch 32 "$@" --json >"$out/plan" &&
         train on "$@" || return 1
     for key in peak_bytes host_bytes; do
         [ "$(field ranks "$out/plan" | python3 -c "print(eval(input())[0]['$key'])")" = "$(field $key "$out/on.json")" ] || return 1
     done
-    host_bytes -gt
 }
+estimate() { planned "$@" && host_bytes -gt; }
 ok "the estimate of one rank" estimate --devices slow:0! --offload state=host
 # shellcheck disable=SC2086
 {
@@ -222,6 +222,10 @@ ok "a checkpoint goes on with another part" other_part
     ok "of a part with parameters in slices" estimate $wide $part --devices slow:0! --precision bf16 $pulls
     ok "of two ranks" estimate $wide $part --devices "slow:0! cpu:0!" --shares equal --shard gradients
 }
+for offload in none state=host:0.5; do # over messages a program waits for its parameters, so it has other segments
+    YOKE_TRANSPORT=local ok "of ranks that exchange messages, $offload" planned $wide --devices "slow:0! slow:1!" --shares equal \
+        --offload $offload
+done
 says_part() { # one line says the part that the buckets come to
     # shellcheck disable=SC2086
     "$yoke" train --model mlp $wide $part --data "idx:$out/images" --max-steps 1 --devices slow:0! \
