@@ -226,13 +226,26 @@ for offload in none state=host:0.5; do # over messages a program waits for its p
     YOKE_TRANSPORT=local ok "of ranks that exchange messages, $offload" planned $wide --devices "slow:0! slow:1!" --shares equal \
         --offload $offload
 done
-says_part() { # one line says the part that the buckets come to
+says_part() { # says_part DEVICE PART LINE: one line says the part that the buckets come to; none does where nothing moves
     # shellcheck disable=SC2086
-    "$yoke" train --model mlp $wide $part --data "idx:$out/images" --max-steps 1 --devices slow:0! \
-        --output-dir "$out/said_part" >"$out/said" 2>&1
-    grep 'offload: the host updates 67.[0-9] % of the trained parameters' "$out/said" || { cat "$out/said"; return 1; }
+    "$yoke" train --model mlp $wide --offload state=host:$2 --data "idx:$out/images" --max-steps 1 --devices $1 \
+        --output-dir "$out/said_part" --overwrite-output-dir >"$out/said" 2>&1
+    code=$?
+    grep -c 'offload: the host updates.*% of the trained' "$out/said"
+    [ $code = 0 ] && [ "$(sed -n 's/.*offload: the host updates \([0-9.]*\) % of the trained parameters/\1/p' "$out/said")" = "$3" ] ||
+        { cat "$out/said"; return 1; }
 }
-ok "a line says the part" says_part
+ok "a line says the part" says_part slow:0! 0.5 67.1
+ok "and names the remedy where one bucket is all" eval 'YOKE_BUCKET_BYTES=16M says_part slow:0! 0.1 \
+    "100.0, which are one bucket: a smaller YOKE_BUCKET_BYTES makes several"'
+ok "a processor alone has none" says_part cpu:0! 0.5 ""
+close_parts() { # parts of R that six digits do not tell apart
+    "$yoke" launch --devices "slow:0! slow:1!" -- sh -c '"$0" train --model mlp --data "idx:$1" --max-steps 1 --output-dir "$2" \
+        --offload state=host:0.12345670$YOKE_RANK' "$yoke" "$out/images" "$out/close" >"$out/said" 2>&1
+    [ $? != 0 ] && grep 'is state=host:0.1234567 on rank 0 (.*) and state=host:0.123456701 on rank 1' "$out/said" ||
+        { cat "$out/said"; return 1; }
+}
+ok "parts that differ in a late digit are named so" close_parts
 ratio() { # DeepSpeed's
     printf '{"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu", "ratio": 0.5}}}' >"$out/ds.json"
     # shellcheck disable=SC2086
