@@ -305,21 +305,13 @@ static void offload_say(const rank_info *own, uint32_t cards, uint32_t ranks)
 }
 
 /* The rank's setting, as its user gives it. */
-static const char *offload_words(const rank_info *own, int digits, char text[96])
+static const char *offload_words(const rank_info *own, char text[96])
 {
     char part[40] = "";
     if (own->host_part < 1)
-        snprintf(part, sizeof part, ":%s", yk__number_text(own->host_part, digits).text);
+        snprintf(part, sizeof part, ":%s", yk__number_text(own->host_part, 15).text);
     snprintf(text, 96, "%s%s%s", yk__offload_text(own->offload), part, own->stores ? ",activations=host" : "");
     return text;
-}
-
-static bool offload_differs(const rank_info *one, const rank_info *two, char first[96], char other[96])
-{
-    int digits = 6;
-    if (one->host_part != two->host_part && !strcmp(offload_words(one, digits, first), offload_words(two, digits, other)))
-        digits = 17;
-    return strcmp(offload_words(one, digits, first), offload_words(two, digits, other)) != 0;
 }
 
 static yk_status compare_offload(yk_job *job, const rank_info *all, yk_error *err)
@@ -327,7 +319,7 @@ static yk_status compare_offload(yk_job *job, const rank_info *all, yk_error *er
     char first[96], other[96];
     for (uint32_t r = 0; r < job->team.world; r++) {
         job->team.cards += all[r].has_memory;
-        if (offload_differs(&all[0], &all[r], first, other))
+        if (strcmp(offload_words(&all[0], first), offload_words(&all[r], other)) != 0 || all[r].host_part != all[0].host_part)
             return yk__fail(err, YK_E_ARG, "yk_config.offload (--offload) is %s on rank 0 (%s) and %s on rank %u (%s): expected the "
                             "same on all ranks", first, all[0].name, other, r, all[r].name);
     }
