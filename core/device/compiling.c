@@ -23,9 +23,10 @@
 #define TIMES 20u
 #define MOST_MS 86400000u
 
-static uint32_t allowed_ms(const yk_device_caps *caps)
+void yk__compile_allowed_for(const yk__device *dev)
 {
-    return caps->compile_ms < MOST_MS / TIMES ? TIMES * (uint32_t)caps->compile_ms : MOST_MS;
+    const uint64_t ms = dev->caps.compile_ms;
+    yk__compile_allow(ms < MOST_MS / TIMES ? TIMES * (uint32_t)ms : MOST_MS);
 }
 
 /* The lock is held. */
@@ -75,7 +76,7 @@ yk_status yk__compiling_next(yk__compiling *c, const yk_graph *g, yk_program **p
     c->at++;
     pthread_mutex_unlock(&c->lock);
     yk__host_message_clear();
-    yk__compile_allow(allowed_ms(&dev->caps));
+    yk__compile_allowed_for(dev);
     yk__act_begin(YK__ACT_COMPILE);
     if (!c->overlapped)
         yk__signals_keep(&kept); /* a compiler may be loaded now; an overlapped one has been, and handlers are the program's */

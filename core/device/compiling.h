@@ -25,6 +25,8 @@ void yk__compiling_begin(yk__compiling *c, yk__device *dev, const char *what, ui
 /* As yk_plugin.program_new, with err filled by the plugin's message. */
 yk_status yk__compiling_next(yk__compiling *c, const yk_graph *g, yk_program **p, yk_error *err);
 void yk__compiling_end(yk__compiling *c);
+/* Other ranks now wait as long as that device's estimate allows, for this thread, too, while it waits for another one's compilation. */
+void yk__compile_allowed_for(const yk__device *dev);
 /* As yk_plugin.program_memory; false, without an error, if the account is not known. */
 bool yk__compiled_account(yk__device *dev, const yk_program *p, yk_program_memory *m, yk_error *err);
 

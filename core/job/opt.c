@@ -247,9 +247,10 @@ static void offload_report(const yk_job *job)
     if (job->team.rank != 0 || job->config.quiet || job->config.plan_only)
         return;
     yk__engine_stats_get(job->engine, &s);
-    if (yk__offload_part(job->config.offload) < 1 && s.trained_elements)
-        yk__log_line("offload: the host updates %.1f %% of the trained parameters",
-                     100.0 * (double)s.host_elements / (double)s.trained_elements);
+    if (yk__offload_part(job->config.offload) < 1 && s.trained_elements && job->team.cards)
+        yk__log_line("offload: the host updates %.1f %% of the trained parameters%s",
+                     100.0 * (double)s.host_elements / (double)s.trained_elements,
+                     s.host_elements < s.trained_elements ? "" : ", which are one bucket: a smaller YOKE_BUCKET_BYTES makes several");
     if (s.disk_bytes)
         yk__log_line("offload: %.1f MB of the optimizer's state on disk for this rank: 1,000 steps write %.1f GB",
                      (double)s.disk_bytes / 1e6, (double)s.disk_bytes / 1e6);

@@ -8,6 +8,7 @@
 typedef struct yk__team {
     yk__group *group;
     uint32_t rank, world;
+    uint32_t cards;          /* ranks whose devices have memory of their own */
     char (*name)[96];        /* device spec by rank */
     uint32_t *product_bits;  /* by rank: yk__product_bits of its device */
     struct yk__share *share; /* share.h */

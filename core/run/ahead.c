@@ -13,6 +13,7 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/device/compiling.h"
 #include "core/run/exec.h"
 
 typedef struct yk__ahead {
@@ -90,10 +91,11 @@ static yk_status thread_start(yk__ahead *a, yk_error *err)
     return failed ? yk__fail(err, YK_E_MEM, "no thread: %s", strerror(failed)) : YK_OK;
 }
 
-static void failure_note(yk__exec *exec, uint64_t key, uint64_t rows, const yk_error *err)
+static void failure_note(yk__exec *exec, uint64_t rows, const yk_error *err)
 {
-    exec->unprepared = key;
-    if (err->status != YK_E_CANCELLED)
+    const bool reported = exec->tried.reported;
+    exec->tried.reported = true;
+    if (err->status != YK_E_CANCELLED && !reported)
         yk__log(YK_LOG_INFO, "run", "the program of %llu rows is made when its batch comes, not ahead: %s", (unsigned long long)rows,
                 err->text);
 }
@@ -103,18 +105,26 @@ static yk__ahead *ahead_join(yk__exec *exec)
 {
     yk__ahead *a = exec->ahead;
     YK__ACT_HERE(YK__ACT_COMPILE);
+    yk__compile_allowed_for(exec->queue->dev); /* a compilation of another device may have changed it meanwhile */
     pthread_join(a->thread, NULL);
     exec->ahead = NULL;
     return a;
+}
+
+/* The compiler may have told more scratch, and the step thread may have taken memory, since the thread began to plan. */
+static yk_status ahead_fits(const yk__exec *exec, yk__ahead *a, yk_error *err)
+{
+    const yk__micro m = {.trace = &a->trace, .n_result = a->request.plan.n_result, .result = a->result};
+    return yk__prog_fits(a->entry.prog, yk__micro_arena_most(exec, &m), err);
 }
 
 /* Waits for the thread, and gives its program to the cache. */
 static void ahead_take(yk__exec *exec)
 {
     yk__ahead *a = ahead_join(exec);
-    if (a->err.status || yk__prog_adopt(exec, a->entry.prog, &a->err) || yk__cache_reserve(exec, &a->err) ||
-        yk__cache_add(exec, &a->entry, &a->err)) {
-        failure_note(exec, a->entry.key, a->rows, &a->err);
+    if (a->err.status || yk__prog_adopt(exec, a->entry.prog, &a->err) || ahead_fits(exec, a, &a->err) ||
+        yk__cache_reserve(exec, &a->err) || yk__cache_add(exec, &a->entry, &a->err)) {
+        failure_note(exec, a->rows, &a->err);
         yk__prog_free(exec->queue->dev, a->entry.prog);
     }
     ahead_free(a);
@@ -135,13 +145,28 @@ void yk__ahead_await(yk__exec *exec, uint64_t key)
 
 void yk__ahead_end(yk__exec *exec)
 {
-    exec->unprepared = 0;
+    exec->tried.n = 0;
     if (!exec->ahead)
         return;
     __atomic_store_n(&exec->ahead->stop, 1, __ATOMIC_RELEASE);
     yk__ahead *a = ahead_join(exec);
     yk__prog_free(exec->queue->dev, a->entry.prog);
     ahead_free(a);
+}
+
+/* True if the thread was asked for that program before, as the cache may drop it, or for as many of its rows as a wait may take. */
+static bool is_tried(yk__exec *exec, uint64_t key, uint64_t rows)
+{
+    yk__tried *t = &exec->tried;
+    if (t->rows != rows)
+        *t = (yk__tried){.rows = rows};
+    for (uint32_t i = 0; i < t->n; i++)
+        if (t->key[i] == key)
+            return true;
+    if (t->n == sizeof t->key / sizeof t->key[0])
+        return true;
+    t->key[t->n++] = key;
+    return false;
 }
 
 yk__prepared yk__ahead_prepare(yk__exec *exec, yk__micro *m, uint32_t members)
@@ -152,7 +177,7 @@ yk__prepared yk__ahead_prepare(yk__exec *exec, yk__micro *m, uint32_t members)
         return YK__PREPARING;
     if (yk__cache_has(exec, key))
         return YK__PREPARED;
-    if (key == exec->unprepared)
+    if (is_tried(exec, key, m->rows))
         return YK__UNPREPARED;
     yk__ahead *a = yk__calloc(1, sizeof *a);
     if (!a)
@@ -164,7 +189,7 @@ yk__prepared yk__ahead_prepare(yk__exec *exec, yk__micro *m, uint32_t members)
         yk__log(YK_LOG_DEBUG, "run", "a thread makes the program of %llu rows ahead", (unsigned long long)m->rows);
         return YK__PREPARING;
     }
-    failure_note(exec, key, m->rows, &err);
+    failure_note(exec, m->rows, &err);
     ahead_free(a);
     return YK__UNPREPARED;
 }

@@ -5,8 +5,8 @@
  * clear the cache.
  *
  * Several shapes live side by side. If there are more than cache_most, or their plans pass cache_bytes, the least recently used programs
- * go, but for the LEAST that a window needs. All programs share one arena, one input buffer and one result buffer. The cache owns its
- * programs.
+ * go, but for the LEAST that a window needs, and those made ahead for the next one. All programs share one arena, one input buffer and one
+ * result buffer. The cache owns its programs.
  */
 #include <string.h>
 
@@ -61,7 +61,7 @@ static yk_status drop_oldest(yk__exec *exec, yk_error *err)
 yk_status yk__cache_reserve(yk__exec *exec, yk_error *err)
 {
     const uint64_t most = exec->cache_bytes ? exec->cache_bytes : BYTES;
-    while (exec->n_prog >= exec->cache_most || (exec->n_prog >= LEAST && exec->prog_bytes > most))
+    while (exec->n_prog >= exec->cache_most || (exec->n_prog >= LEAST + exec->tried.n && exec->prog_bytes > most))
         if (drop_oldest(exec, err))
             return err->status;
     return YK_OK;

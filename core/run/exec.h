@@ -30,6 +30,14 @@ typedef struct yk__prog {
     bool is_update;       /* its inputs are few numbers, and occupy no stage of a micro batch */
 } yk__prog;
 
+/* Programs that a thread was asked to make for one number of rows, by key. */
+typedef struct yk__tried {
+    uint64_t rows;
+    uint32_t n;
+    bool reported; /* a failure of one is in the log */
+    uint64_t key[8];
+} yk__tried;
+
 typedef struct yk__exec {
     yk__queue *queue;
     yk__exchange *exchange;
@@ -50,7 +58,7 @@ typedef struct yk__exec {
     yk_status (*bucket_came)(struct yk__exec *exec, uint32_t bucket, yk_error *err);
     uint32_t n_cast;                 /* parameters with a copy when the casts were made */
     struct yk__ahead *ahead;         /* a program that another thread makes; NULL for none */
-    uint64_t unprepared;             /* key of the last program that could not be made ahead; 0 for none */
+    yk__tried tried;                 /* programs that it was asked to make */
     uint64_t compiles, hits;         /* counts of the cache */
     double plan_seconds;             /* seconds of the last compile */
     uint64_t accounts;               /* programs whose compiler said their memory (yk_plugin.program_memory) */
@@ -90,6 +98,8 @@ typedef struct yk__prog_maker {
 yk__prog_maker yk__prog_maker_of(const yk__exec *exec);
 yk_status yk__prog_make(const yk__prog_maker *maker, const yk__plan_request *r, yk__prog **p, yk_error *err);
 yk_status yk__prog_adopt(yk__exec *exec, yk__prog *p, yk_error *err);
+/* YK_E_MEM if its plan has a larger arena; arena_most 0: none is. */
+yk_status yk__prog_fits(const yk__prog *p, uint64_t arena_most, yk_error *err);
 
 /* ---- exec.c: running them ---- */
 

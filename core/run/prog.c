@@ -35,7 +35,7 @@ void yk__prog_request(const yk__exec *exec, const yk__graph *trace, yk__plan_req
 void yk__prog_for_members(const yk__exec *exec, uint32_t members, yk__plan_request *r)
 {
     r->single_rank = members == 1;
-    r->gathers = (members != 1 && exec->exchange->medium == YK__MESSAGES && !exec->params->far) || yk__params_defer(exec->params);
+    r->gathers = (members != 1 && exec->exchange->laid_for == YK__MESSAGES && !exec->params->far) || yk__params_defer(exec->params);
 }
 
 /* Inputs lie one behind the other in one buffer, filled by one transfer. */
@@ -205,15 +205,20 @@ yk__prog_maker yk__prog_maker_of(const yk__exec *exec)
     return (yk__prog_maker){.dev = exec->queue->dev, .first_action = exec->first_action, .cancel = exec->queue->cancel};
 }
 
+yk_status yk__prog_fits(const yk__prog *p, uint64_t arena_most, yk_error *err)
+{
+    if (!arena_most || p->plan->arena_bytes <= arena_most)
+        return YK_OK;
+    return yk__fail(err, YK_E_MEM, "it takes %llu bytes for activations: expected %llu at most", (unsigned long long)p->plan->arena_bytes,
+                    (unsigned long long)arena_most);
+}
+
 yk_status yk__prog_make(const yk__prog_maker *maker, const yk__plan_request *r, yk__prog **out, yk_error *err)
 {
     yk__prog *p = yk__calloc(1, sizeof *p);
     if (!p)
         return yk__fail_mem(err, sizeof *p, "a program");
-    if (!prog_plan(maker, r, p, err) && maker->arena_most && p->plan->arena_bytes > maker->arena_most)
-        yk__fail(err, YK_E_MEM, "it takes %llu bytes for activations: expected %llu at most", (unsigned long long)p->plan->arena_bytes,
-                 (unsigned long long)maker->arena_most);
-    if (err->status || compile_segments(maker, p, err))
+    if (prog_plan(maker, r, p, err) || yk__prog_fits(p, maker->arena_most, err) || compile_segments(maker, p, err))
         yk__prog_free(maker->dev, p);
     else
         *out = p;

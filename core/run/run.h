@@ -289,7 +289,7 @@ typedef struct yk__engine_stats {
     double update_seconds, copy_seconds;
     uint64_t update_elements, copy_elements; /* elements that were timed; 0: none yet */
     uint64_t trained_elements; /* elements of all ranks' parts together */
-    uint64_t host_elements;    /* those in buckets that the host updates for ranks with memory of their own, if the job offloads */
+    uint64_t host_elements;    /* in buckets that the host updates for ranks with memory of their own, if the job offloads */
     double plan_seconds;      /* seconds of the last compile */
     uint64_t plans, plan_bytes; /* in the cache now; host memory of these plans */
     uint64_t accounts;          /* programs made so far whose compiler said their memory (yk_plugin.program_memory) */

@@ -228,6 +228,22 @@ print(json.load(open(sys.argv[1]))["candidates"][0]["rank_bytes"] - 100000)' "$o
         { cat "$out/said"; return 1; }
     unset YOKE_PLUGINS YOKE_SLOW_OWN YOKE_SLOW_FACTORS
 }
+update_of() { # update_of OFFLOAD: seconds of the best candidate's update, on devices for which the host takes 500 times as long
+    # shellcheck disable=SC2086
+    "$yoke" plan $gpt2 --device-file "$out/slow_host.json" --global-batch 8 --shard gradients --no-gradient-checkpointing --offload "$1" \
+        --json >"$out/plan" && python3 -c 'import json, sys
+print(json.load(open(sys.argv[1]))["candidates"][0]["ranks"][0]["update_s"])' "$out/plan"
+}
+host_times() { # a typed --offload counts if it moves the state, and as much of it as the buckets come to: here one, or several
+    described 2 0 | sed 's/"update": 2e-9/"update": 2e-9, "offload": 1e-6/' >"$out/slow_host.json"
+    python3 - "$(update_of none)" "$(update_of activations=host)" "$(update_of state=host)" "$(update_of state=host:0.1)" \
+        "$(YOKE_BUCKET_BYTES=64K update_of state=host:0.1)" <<'P'
+import sys
+print(sys.argv[1:])
+none, activations, whole, bucket, tenth = map(float, sys.argv[1:])
+assert activations == none and abs(whole / none - 500) < 1 and bucket == whole and none < tenth < 0.2 * whole
+P
+}
 keeps_away() { # no candidate without it fits: the plan leaves activations on the host, and its line trains
     export YOKE_PLUGINS="cpu,$YOKE_BUILD/tests/dist/.libs/yoke_slow.so" YOKE_SLOW_OWN=1 YOKE_SLOW_FACTORS=1
     set -- --model gpt2 --model-config n_layer=8,n_embd=64,n_head=2,vocab_size=256,n_positions=512,seq_len=512 --devices slow:0 \
@@ -341,6 +357,7 @@ if instrumented; then
 else
     ok "a plan offloads where nothing else fits" offloads
     ok "and leaves activations on the host" keeps_away
+    ok "times have the host update what the options and buckets leave to it" host_times
 fi
 
 page() { # the blocks of commands, in order, with `yoke` the one of this build

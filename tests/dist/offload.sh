@@ -120,15 +120,15 @@ ok "a checkpoint goes on in another stage, with other ranks" to_lanes
 ok "a checkpoint goes on without" goes_on state=host none
 ok "and the other way" goes_on none state=host
 
-estimate() { # estimate OPTION...: to the byte, on the device and on the host
+planned() { # planned OPTION...: to the byte, on the device and on the host
     set -- --eval-strategy no "$@"
     "$yoke" estimate-memory --model mlp --model-config hidden=32 --data "idx:$out/images" --global-batch 32 "$@" --json >"$out/plan" &&
         train on "$@" || return 1
     for key in peak_bytes host_bytes; do
         [ "$(field ranks "$out/plan" | python3 -c "print(eval(input())[0]['$key'])")" = "$(field $key "$out/on.json")" ] || return 1
     done
-    host_bytes -gt
 }
+estimate() { planned "$@" && host_bytes -gt; }
 ok "the estimate of one rank" estimate --devices slow:0! --offload state=host
 # shellcheck disable=SC2086
 {
@@ -222,13 +222,30 @@ ok "a checkpoint goes on with another part" other_part
     ok "of a part with parameters in slices" estimate $wide $part --devices slow:0! --precision bf16 $pulls
     ok "of two ranks" estimate $wide $part --devices "slow:0! cpu:0!" --shares equal --shard gradients
 }
-says_part() { # one line says the part that the buckets come to
+for offload in none state=host:0.5; do # over messages a program waits for its parameters, so it has other segments
+    YOKE_TRANSPORT=local ok "of ranks that exchange messages, $offload" planned $wide --devices "slow:0! slow:1!" --shares equal \
+        --offload $offload
+done
+says_part() { # says_part DEVICE PART LINE: one line says the part that the buckets come to; none does where nothing moves
     # shellcheck disable=SC2086
-    "$yoke" train --model mlp $wide $part --data "idx:$out/images" --max-steps 1 --devices slow:0! \
-        --output-dir "$out/said_part" >"$out/said" 2>&1
-    grep 'offload: the host updates 67.[0-9] % of the trained parameters' "$out/said" || { cat "$out/said"; return 1; }
+    "$yoke" train --model mlp $wide --offload state=host:$2 --data "idx:$out/images" --max-steps 1 --devices $1 \
+        --output-dir "$out/said_part" --overwrite-output-dir >"$out/said" 2>&1
+    code=$?
+    grep -c 'offload: the host updates.*% of the trained' "$out/said"
+    [ $code = 0 ] && [ "$(sed -n 's/.*offload: the host updates \([0-9.]*\) % of the trained parameters/\1/p' "$out/said")" = "$3" ] ||
+        { cat "$out/said"; return 1; }
 }
-ok "a line says the part" says_part
+ok "a line says the part" says_part slow:0! 0.5 67.1
+ok "and names the remedy where one bucket is all" eval 'YOKE_BUCKET_BYTES=16M says_part slow:0! 0.1 \
+    "100.0, which are one bucket: a smaller YOKE_BUCKET_BYTES makes several"'
+ok "a processor alone has none" says_part cpu:0! 0.5 ""
+close_parts() { # parts of R that six digits do not tell apart
+    "$yoke" launch --devices "slow:0! slow:1!" -- sh -c '"$0" train --model mlp --data "idx:$1" --max-steps 1 --output-dir "$2" \
+        --offload state=host:0.12345670$YOKE_RANK' "$yoke" "$out/images" "$out/close" >"$out/said" 2>&1
+    [ $? != 0 ] && grep 'is state=host:0.1234567 on rank 0 (.*) and state=host:0.123456701 on rank 1' "$out/said" ||
+        { cat "$out/said"; return 1; }
+}
+ok "parts that differ in a late digit are named so" close_parts
 ratio() { # DeepSpeed's
     printf '{"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu", "ratio": 0.5}}}' >"$out/ds.json"
     # shellcheck disable=SC2086

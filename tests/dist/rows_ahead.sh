@@ -58,6 +58,12 @@ ok "a program that fails once is made again when its batch comes" failed_once ||
 failed_again() { [ "$code" = 1 ] && tail -1 "$out/words" | grep -q 'training program 3 is broken by YOKE_SLOW_BROKEN'; }
 YOKE_SLOW_BROKEN=2 trained 2000 120
 ok "one that fails again ends the job, and is named" failed_again
+failed_all() { # each of a window's programs is tried once, and one line of a rank says so
+    [ "$code" = 1 ] && tail -1 "$out/words" | grep -q 'is broken by YOKE_SLOW_BROKEN' &&
+        [ "$(grep -c '0\].*rows is made when its batch comes, not ahead' "$out/words")" = 1 ]
+}
+YOKE_SLOW_BROKEN=3 YOKE_SLOW_TRAINER_MS=200 trained 2000 80 --gradient-accumulation-steps 2
+ok "so do several of one window" failed_all || tail "$out/words"
 
 # A program that takes 6 s is being made when the user, or a rank's end, ends the job.
 started() {

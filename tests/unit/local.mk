@@ -24,7 +24,7 @@ UNIT_TESTS += tests/unit/balance/balance.test tests/unit/balance/machines.test t
 	tests/unit/job/models.test tests/unit/job/other_rows.test \
 	tests/unit/job/pack.test tests/unit/job/planned.test tests/unit/job/precision.test tests/unit/job/refused.test \
 	tests/unit/job/reopened.test tests/unit/job/reported.test tests/unit/job/resume.test tests/unit/job/sampler.test \
-	tests/unit/job/states.test tests/unit/kit/cache.test \
+	tests/unit/job/share_wait.test tests/unit/job/states.test tests/unit/kit/cache.test \
 	tests/unit/kit/coop.test \
 	tests/unit/kit/cpu_shape.test \
 	tests/unit/kit/gpu_shape.test tests/unit/kit/left.test tests/unit/kit/library.test tests/unit/kit/lower.test tests/unit/launch/hosts.test \

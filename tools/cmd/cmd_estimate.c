@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/number.h"
+#include "core/job/team/host_place.h"
 #include "core/run/host_device.h"
 #include "tools/bench/sample_time.h"
 #include "tools/config/apply.h"
@@ -121,14 +123,22 @@ typedef struct device_facts {
     uint64_t memory; /* bytes: free ones of a card, as in a run; the host's all */
     bool host;   /* its memory is the host's */
     bool served; /* --offload lets the host update for it */
+    double updated; /* the host's part of the parameters; 0 without --offload */
 } device_facts;
+
+static double host_part(const yk_job *job)
+{
+    yk__engine_stats s;
+    yk__engine_stats_get(job->engine, &s);
+    return yk__job_offload(job) && s.trained_elements ? (double)s.host_elements / (double)s.trained_elements : 0;
+}
 
 static void facts_print(const device_facts *f)
 {
     printf(", \"model\": ");
     yk__json_text(f->model);
-    printf(", \"memory\": %llu, \"host\": %s, \"served\": %s", (unsigned long long)f->memory, f->host ? "true" : "false",
-           f->served ? "true" : "false");
+    printf(", \"memory\": %llu, \"host\": %s, \"served\": %s, \"host_part\": %s", (unsigned long long)f->memory,
+           f->host ? "true" : "false", f->served ? "true" : "false", yk__number_text(f->updated, 6).text);
 }
 
 static void print_json(yk_job *job, const double *v, const device_facts *facts, const timed *t)
@@ -218,7 +228,8 @@ static void estimate_report(sample *s, const timed *t)
     const bool host = caps->flags & YK_CAP_CPU;
     device_facts own = {.memory = !host && caps->mem_free ? caps->mem_free : caps->mem_total,
                         .host = host,
-                        .served = yk__host_serves(s->job->device)};
+                        .served = yk__host_serves(s->job->device),
+                        .updated = host_part(s->job)};
     if (!v || !facts) {
         yk_fail(s->job, YK_E_MEM, "out of memory for the report");
         free(v);

@@ -272,8 +272,8 @@ static void time_read(const search *s, candidate *c, const json_t *o)
     const char *shares = yk__cli_text(s->cli, "shares");
     for (uint32_t i = 0; i < d->n; i++)
         c->work[i] = describe_work(json_object_get(json_array_get(ranks, first_rank(d, ranks, i, s->described)), "work"));
-    const bool slices = strcmp(c->shard, "state") != 0, typed = yk__cli_typed(s->cli, "offload");
-    const double part = c->offload ? c->offload != away[0] : typed ? yk__offload_part(yk__cli_text(s->cli, "offload")) : 0;
+    const bool slices = strcmp(c->shard, "state") != 0;
+    const double part = json_number_value(json_object_get(json_array_get(ranks, 0), "host_part"));
     const bool by_speed = !shares || !strcmp(shares, "speed");
     c->seconds = cost_step(&(cost_case){d, c->work, (double)c->micros, by_speed, slices, part, c->disk}, c->rank);
     c->wire = cost_wire(&c->work[0], d->ranks, (double)c->micros, slices);

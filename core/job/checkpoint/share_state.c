@@ -143,6 +143,7 @@ void yk__share_load(yk_job *job, const json_t *o)
             totals_take(job, json_object_get(o, "total"));
         return;
     }
+    s->waiting = (yk__waiting){0};
     if (shares_read(job, o)) {
         s->resumed = true;
         yk__share_follow(job);

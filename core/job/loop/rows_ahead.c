@@ -18,6 +18,7 @@ void yk__rows_prepare(yk_job *job, const yk__micro *m)
     yk__graph trace;
     if (!rows || job->step.global_rows != (int64_t)s->n || (uint64_t)job->step.local_rows != s->share[job->team.rank])
         return;
+    s->waiting.seen = true;
     if (yk__engine_prepares(job->engine)) {
         s->waiting.missing = true;
         return;

@@ -309,17 +309,16 @@ static const char *offload_words(const rank_info *own, char text[96])
 {
     char part[40] = "";
     if (own->host_part < 1)
-        snprintf(part, sizeof part, ":%s", yk__number_text(own->host_part, 6).text);
+        snprintf(part, sizeof part, ":%s", yk__number_text(own->host_part, 15).text);
     snprintf(text, 96, "%s%s%s", yk__offload_text(own->offload), part, own->stores ? ",activations=host" : "");
     return text;
 }
 
-static yk_status compare_offload(const yk_job *job, const rank_info *all, yk_error *err)
+static yk_status compare_offload(yk_job *job, const rank_info *all, yk_error *err)
 {
-    uint32_t cards = 0;
     char first[96], other[96];
     for (uint32_t r = 0; r < job->team.world; r++) {
-        cards += all[r].has_memory;
+        job->team.cards += all[r].has_memory;
         if (strcmp(offload_words(&all[0], first), offload_words(&all[r], other)) != 0 || all[r].host_part != all[0].host_part)
             return yk__fail(err, YK_E_ARG, "yk_config.offload (--offload) is %s on rank 0 (%s) and %s on rank %u (%s): expected the "
                             "same on all ranks", first, all[0].name, other, r, all[r].name);
@@ -327,10 +326,10 @@ static yk_status compare_offload(const yk_job *job, const rank_info *all, yk_err
     if (job->team.rank || job->config.quiet)
         return YK_OK;
     if (all[0].offload)
-        offload_say(&all[0], cards, job->team.world);
+        offload_say(&all[0], job->team.cards, job->team.world);
     if (all[0].stores)
-        yk__log_line("offload: the host keeps activations from forward to backward for %u of %u ranks%s", cards, job->team.world,
-                     cards < job->team.world ? still : "");
+        yk__log_line("offload: the host keeps activations from forward to backward for %u of %u ranks%s", job->team.cards,
+                     job->team.world, job->team.cards < job->team.world ? still : "");
     return YK_OK;
 }
 

@@ -351,6 +351,8 @@ bool yk__share_update(yk_job *job, int64_t n, bool *changed)
     }
     if (!s->policy || (s->resumed && s->n != (uint64_t)n))
         return first_shares(job, n, changed);
+    if (s->resumed)
+        yk__share_known(job);
     s->resumed = false;
     if (job->opt && job->opt->micro) /* within a window */
         return true;

@@ -34,8 +34,10 @@ typedef struct yk__watch {
 /* A decision that is not in force yet (share_wait.c). */
 typedef struct yk__waiting {
     bool on;
+    bool seen;        /* the current window has a whole batch of the old rows, which shows its programs */
     bool missing;     /* a run of the current window had no program for the next rows */
     uint32_t windows; /* under the old shares since the decision */
+    uint32_t unseen;  /* the last ones of them in a row without such a batch */
 } yk__waiting;
 
 /* Rows that a rank with a costly compiler had. */

@@ -33,6 +33,9 @@ void yk__share_known(yk_job *job)
             s->known[s->n_known++ % YK__SHARES_KNOWN] = (yk__rows_known){r, s->share[r]};
 }
 
+/* Windows in a row that may have short batches alone before a rank no longer waits for its programs. */
+#define UNSEEN 2
+
 /* True if that rank is to make a program before the decision is adopted. A program of no row, or of one, is not made ahead. */
 static bool rank_awaited(const yk__share *s, uint32_t rank)
 {
@@ -73,10 +76,12 @@ uint32_t yk__share_next_members(const yk_job *job)
 yk_status yk__share_wait(yk_job *job, bool *over, yk_error *err)
 {
     yk__waiting *w = &job->team.share->waiting;
-    double missing = yk__share_next_rows(job) && (w->missing || yk__engine_prepares(job->engine));
+    w->unseen = w->seen ? 0 : w->unseen + 1;
+    const bool early = w->unseen && w->unseen <= UNSEEN;
+    double missing = yk__share_next_rows(job) && (early || w->missing || yk__engine_prepares(job->engine));
     yk__group_sum_members(job->team.group, &missing, 1, err);
     w->windows++;
-    w->missing = false;
+    w->missing = w->seen = false;
     *over = missing == 0.0;
     w->on = w->on && !*over;
     return err->status;

@@ -123,7 +123,7 @@ static yk_status refresh_bucket(yk__exec *exec, uint32_t bucket, yk_error *err)
 yk_status yk__compute_refresh(yk__exec *exec, bool whole, yk_error *err)
 {
     yk__params *params = exec->params;
-    const bool by_bucket = exec->exchange->medium == YK__MESSAGES || yk__params_defer(params);
+    const bool by_bucket = exec->exchange->laid_for == YK__MESSAGES || yk__params_defer(params);
     if (params->copies.stale == YK__STALE_TRAINED && by_bucket)
         mark_due(params, true);
     else if (params->copies.stale != YK__FRESH && cast_all(exec, params->copies.stale == YK__STALE_ALL, err))

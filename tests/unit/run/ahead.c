@@ -7,17 +7,22 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/base/advance.h"
 #include "core/run/engine.h"
 #include "tests/support/refplugin.h"
 #include "tests/support/run.h"
 
 enum { MOST = 8, IN = 5, OUT = 3 };
+enum { WIDTH = 64, WIDE = 256, LAYERS = 12 }; /* of deep_build */
+/* Micro batches with programs of their own. A window of several has the last three. */
+enum { LONE, FIRST, LATER, LAST, KINDS };
 
 /* The reference plugin's table, whose compiler waits at a gate. Atomic: the engine's thread compiles. */
 static struct {
     yk_plugin table;
     const yk_plugin *real;
     int shut, waits, compiled, fails; /* the next compilation waits, one waits, so many ended, the next one fails */
+    uint64_t scratch;                 /* bytes that a program of WIDE rows takes beside its slots */
 } gate;
 
 static void time_pass(long ms)
@@ -46,6 +51,16 @@ static yk_status gate_program(yk_device *dev, const yk_graph *g, yk_program **p)
     return __atomic_exchange_n(&gate.fails, 0, __ATOMIC_ACQ_REL) ? YK_E_INTERNAL : gate.real->program_new(dev, g, p);
 }
 
+static yk_status gate_scratch(yk_device *dev, const yk_graph *g, uint64_t *bytes)
+{
+    (void)dev;
+    *bytes = 0;
+    for (uint32_t i = 0; i < g->n_value; i++)
+        if (g->value[i].dims == 2 && g->value[i].dim[0] == WIDE)
+            *bytes = gate.scratch;
+    return YK_OK;
+}
+
 typedef struct rig {
     yk__device *dev;
     yk__group *group;
@@ -68,6 +83,7 @@ static void rig_open(rig *r, uint64_t limit)
     gate.real = r->dev->table;
     gate.table = *gate.real;
     gate.table.program_new = gate_program;
+    gate.table.graph_scratch = gate_scratch;
     r->dev->table = &gate.table;
     expect_ok(r, yk__group_solo(&r->group, &r->err));
     expect_ok(r, yk__engine_new(r->dev, r->group, &(yk__engine_config){.precision = YK_F32, .memory_limit = limit}, &r->e, &r->err));
@@ -107,7 +123,13 @@ static void step_build(step *s, const rig *r, int64_t rows)
     s->m = (yk__micro){.trace = g, .loss = s->loss, .seed = seed, .first = true, .rows = (uint64_t)rows, .n_result = 1, .result = &s->loss};
 }
 
-static yk_status rig_submit(rig *r, int64_t rows, float *loss, uint64_t *ticket)
+static void step_kind(step *s, int kind)
+{
+    s->m.first = kind == LONE || kind == FIRST;
+    s->m.n_result = kind == LONE || kind == LAST;
+}
+
+static yk_status rig_submit(rig *r, int64_t rows, int kind, float *loss, uint64_t *ticket)
 {
     static float x[MOST * IN];
     const float one = 1.0f;
@@ -117,6 +139,7 @@ static yk_status rig_submit(rig *r, int64_t rows, float *loss, uint64_t *ticket)
     for (int i = 0; i < MOST * IN; i++)
         x[i] = 0.25f * (float)(i % 11) - 1.0f;
     step_build(&s, r, rows);
+    step_kind(&s, kind);
     s.m.n_input = 2, s.m.input = input, s.m.input_bytes = bytes;
     s.m.result_host = (void *[]){loss};
     const yk_status st = yk__engine_run(r->e, &s.m, ticket, &r->err);
@@ -128,7 +151,7 @@ static float rig_run(rig *r, int64_t rows)
 {
     float loss = -1.0f;
     uint64_t ticket;
-    expect_ok(r, rig_submit(r, rows, &loss, &ticket));
+    expect_ok(r, rig_submit(r, rows, LONE, &loss, &ticket));
     expect_ok(r, yk__engine_wait(r->e, ticket, &r->err));
     return loss;
 }
@@ -228,7 +251,7 @@ START_TEST(a_failure_is_the_runs_if_it_comes_again)
     ck_assert_int_eq(rig_prepare(&r, 7), YK__UNPREPARED);
     set_flag(&gate.fails, again);
     if (again)
-        ck_assert_int_eq(rig_submit(&r, 7, &loss, &ticket), YK_E_INTERNAL);
+        ck_assert_int_eq(rig_submit(&r, 7, LONE, &loss, &ticket), YK_E_INTERNAL);
     else
         ck_assert(rig_run(&r, 7) == next);
     rig_close(&r);
@@ -308,6 +331,184 @@ START_TEST(a_plan_that_does_not_fit_is_refused_before_it_is_compiled)
 }
 END_TEST
 
+/* A window's training runs of four rows, and what core/job/loop/rows_ahead.c asks for its next seven; true if it would wait for more. */
+static bool window_waits(rig *r, bool fails)
+{
+    bool missing = false;
+    for (int kind = FIRST; kind < KINDS; kind++) {
+        float loss;
+        uint64_t ticket;
+        step s;
+        expect_ok(r, rig_submit(r, 4, kind, &loss, &ticket));
+        expect_ok(r, yk__engine_wait(r->e, ticket, &r->err));
+        step_build(&s, r, 7);
+        step_kind(&s, kind);
+        set_flag(&gate.fails, fails);
+        missing |= yk__engine_prepare(r->e, &s.m, 1) == YK__PREPARING;
+        rig_settle(r);
+        set_flag(&gate.fails, 0);
+        yk__graph_free(&s.g);
+    }
+    return missing;
+}
+
+/* Each program is compiled once, or, where memory is short, only planned. */
+START_TEST(a_window_whose_programs_fail_waits_once)
+{
+    rig r;
+    rig_open(&r, 0);
+    for (int kind = FIRST; kind < KINDS; kind++) { /* the old rows have theirs */
+        float loss;
+        uint64_t ticket;
+        expect_ok(&r, rig_submit(&r, 4, kind, &loss, &ticket));
+        expect_ok(&r, yk__engine_wait(r.e, ticket, &r.err));
+    }
+    const int compiled = gate.compiled;
+    r.e->queue.limit = _i ? 1 : 0;
+    ck_assert(window_waits(&r, !_i));
+    ck_assert(!window_waits(&r, !_i));
+    ck_assert_int_eq(gate.compiled, compiled + (_i ? 0 : KINDS - FIRST));
+    r.e->queue.limit = 0;
+    rig_close(&r);
+}
+END_TEST
+
+/* A cache that drops what is made ahead: of too many bytes, where it keeps the next window's programs, or of too many programs. */
+START_TEST(a_window_waits_once_for_programs_that_the_cache_drops)
+{
+    rig r;
+    rig_open(&r, 0);
+    if (_i)
+        r.e->exec.cache_most = 4;
+    else
+        r.e->exec.cache_bytes = 1;
+    ck_assert(window_waits(&r, false));
+    ck_assert(!window_waits(&r, false));
+    ck_assert(_i || rig_programs(&r) == 2 * (KINDS - FIRST));
+    rig_close(&r);
+}
+END_TEST
+
+/* Rows of other lengths in each batch have another program each time. */
+START_TEST(traces_without_end_are_not_waited_for)
+{
+    int made = 0;
+    rig r;
+    rig_open(&r, 0);
+    rig_run(&r, 4);
+    for (int length = 10; length < 40; length++) {
+        step s;
+        step_build(&s, &r, length);
+        s.m.rows = 7;
+        made += yk__engine_prepare(r.e, &s.m, 1) == YK__PREPARING;
+        rig_settle(&r);
+        yk__graph_free(&s.g);
+    }
+    ck_assert_int_eq(made, 8);
+    ck_assert_int_eq(rig_prepare(&r, 6), YK__PREPARING); /* the next decision's */
+    rig_close(&r);
+}
+END_TEST
+
+/* tanh(..tanh(x w) w..), whose values can be made again. */
+static void deep_build(step *s, uint32_t number, int64_t rows)
+{
+    const int64_t x_dim[2] = {rows, WIDTH}, w_dim[2] = {WIDTH, WIDTH};
+    yk__graph *g = &s->g;
+    yk__graph_init(g);
+    const yk__vid w = yk__leaf(g, yk__slot_new(g, YK_SLOT_PARAM, WIDTH * WIDTH * 4, number), 0, YK_F32, 2, w_dim);
+    const yk__vid x = yk__leaf(g, yk__slot_new(g, YK_SLOT_INPUT, (uint64_t)rows * WIDTH * 4, 0), 0, YK_F32, 2, x_dim);
+    const yk__vid seed = yk__leaf(g, yk__slot_new(g, YK_SLOT_INPUT, 4, 1), 0, YK_F32, 0, NULL);
+    yk__vid h = x;
+    for (int i = 0; i < LAYERS; i++)
+        h = yk__un(g, YK_OP_TANH, yk__dot(g, h, w, false, false));
+    s->loss = yk__reshape(g, yk__sum(g, h, 3), 0, NULL);
+    ck_assert_msg(!g->error.status, "%s", g->error.text);
+    s->m = (yk__micro){.trace = g, .loss = s->loss, .seed = seed, .first = true, .rows = (uint64_t)rows, .n_result = 1, .result = &s->loss};
+}
+
+static void deep_run(rig *r, uint32_t number, int64_t rows)
+{
+    static const float x[WIDE * WIDTH], one = 1.0f;
+    const uint64_t bytes[2] = {(uint64_t)rows * WIDTH * 4, 4};
+    float loss;
+    uint64_t ticket;
+    step s;
+    deep_build(&s, number, rows);
+    s.m.n_input = 2, s.m.input = (const void *[]){x, &one}, s.m.input_bytes = bytes;
+    s.m.result_host = (void *[]){&loss};
+    expect_ok(r, yk__engine_run(r->e, &s.m, &ticket, &r->err));
+    expect_ok(r, yk__engine_wait(r->e, ticket, &r->err));
+    yk__graph_free(&s.g);
+}
+
+static void deep_open(rig *r, uint32_t *number)
+{
+    static const float w[WIDTH * WIDTH];
+    rig_open(r, 0);
+    expect_ok(r, yk__engine_param(r->e, "deep", WIDTH * WIDTH, true, number, &r->err));
+    expect_ok(r, yk__engine_param_write(r->e, *number, w, &r->err));
+    deep_run(r, *number, 8);
+}
+
+/* The thread plans to fill the memory, and only then learns of the scratch: the step thread plans again, with values made again. */
+START_TEST(a_program_that_its_scratch_makes_too_large_is_not_taken)
+{
+    uint32_t number;
+    step s;
+    rig r;
+    deep_open(&r, &number);
+    deep_run(&r, number, WIDE);
+    const uint64_t whole = r.e->queue.bytes[YK__ARENA_BYTES];
+    rig_close(&r);
+    deep_open(&r, &number);
+    gate.scratch = whole / 5;
+    r.e->queue.limit = r.e->queue.held - r.e->queue.bytes[YK__ARENA_BYTES] - r.e->queue.bytes[YK__INPUT_BYTES] + WIDE * WIDTH * 4 + 1024 +
+                       whole * 9 / 10;
+    for (int i = 0; i < 2; i++) {
+        deep_build(&s, number, WIDE);
+        ck_assert_int_eq(yk__engine_prepare(r.e, &s.m, 1), i ? YK__UNPREPARED : YK__PREPARING);
+        rig_settle(&r);
+        yk__graph_free(&s.g);
+    }
+    deep_run(&r, number, WIDE);
+    ck_assert_uint_lt(r.e->queue.bytes[YK__ARENA_BYTES], whole);
+    rig_close(&r);
+}
+END_TEST
+
+static void *open_when_allowed(void *arg)
+{
+    bool *allowed = arg;
+    for (int i = 0; i < 20000 && !*allowed; i++) {
+        time_pass(1);
+        *allowed = yk__compile_allowed_ms() == 20 * 5000;
+    }
+    set_flag(&gate.shut, 0);
+    return NULL;
+}
+
+/* Meanwhile the step thread has compiled for another device, of shorter compilations. */
+START_TEST(a_wait_has_the_allowance_of_its_devices_compiler)
+{
+    bool allowed = false;
+    pthread_t opens;
+    rig r;
+    rig_open(&r, 0);
+    rig_run(&r, 4);
+    r.dev->caps.compile_ms = 5000;
+    set_flag(&gate.shut, 1);
+    ck_assert_int_eq(rig_prepare(&r, 7), YK__PREPARING);
+    gate_await();
+    yk__compile_allow(0);
+    ck_assert_int_eq(pthread_create(&opens, NULL, open_when_allowed, &allowed), 0);
+    rig_run(&r, 7);
+    ck_assert_int_eq(pthread_join(opens, NULL), 0);
+    ck_assert(allowed);
+    rig_close(&r);
+}
+END_TEST
+
 int main(void)
 {
     TCase *c = tcase_create("ahead");
@@ -318,5 +519,10 @@ int main(void)
     tcase_add_loop_test(c, the_end_waits_for_the_thread, 0, 2);
     tcase_add_test(c, a_handler_that_the_program_sets_meanwhile_stays);
     tcase_add_loop_test(c, a_plan_that_does_not_fit_is_refused_before_it_is_compiled, 0, 2);
+    tcase_add_loop_test(c, a_window_whose_programs_fail_waits_once, 0, 2);
+    tcase_add_loop_test(c, a_window_waits_once_for_programs_that_the_cache_drops, 0, 2);
+    tcase_add_test(c, traces_without_end_are_not_waited_for);
+    tcase_add_test(c, a_program_that_its_scratch_makes_too_large_is_not_taken);
+    tcase_add_test(c, a_wait_has_the_allowance_of_its_devices_compiler);
     return suite_run("run_ahead", c);
 }
