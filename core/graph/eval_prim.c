@@ -4,7 +4,8 @@
  * devices with it. A plugin computes an operation that its device lacks by it (host->eval_node).
  *
  * eval.c calls it through the table of operations (op_table.h), with operands read into dense arrays of doubles; any thread. It passes
- * results y filled with zeros, and rounds each result to its type when it writes it to memory. Sums add in order, and random numbers are
+ * results y filled with zeros, and rounds each result to its type when it writes it to memory. eval_attention.c also calls
+ * yk__eval_uniform, for dropout. Sums add in order, and random numbers are
  * those of core/base/philox.c.
  */
 #include "core/graph/graph_internal.h"
@@ -55,7 +56,7 @@ UNARY(silu, x * sigmoid_of(x))
 UNARY(sigmoid, sigmoid_of(x))
 UNARY(sinh, sinh(x))
 
-yk_status yk__eval_relu_bwd(yk__eval *e) /* passes gy on whatever it is, or nothing */
+yk_status yk__eval_relu_bwd(yk__eval *e) /* no product with 0: an infinite or NaN gy must not reach gx where x is at most 0 */
 {
     for (int64_t i = 0; i < yk__value_count(e->y_value[0]); i++)
         e->y[0][i] = e->x[0][i] > 0 ? e->x[1][i] : 0;

@@ -94,7 +94,7 @@ bool yk__infer_fill(yk__shape *s)
 bool yk__infer_iota(yk__shape *s)
 {
     uint32_t dtype = s->want_dtype < YK_DTYPE_COUNT ? s->want_dtype : YK_I32;
-    if (dtype != YK_I32 && dtype != YK_F32 && dtype != YK_F64)
+    if (dtype != YK_I32 && dtype != YK_F32)
         return yk__shape_bad(s, "gives i32 or f32, not %s", yk__dtype_name(dtype));
     if (!output_asked(s, dtype))
         return false;

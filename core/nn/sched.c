@@ -6,7 +6,7 @@
  * schedule.c (core/job) makes a schedule, asks it for each step's rate, and gives it the metrics; opt.c (core/job) frees it. save.c and
  * resume.c (core/job/checkpoint) store, restore and compare it, and agree.c (core/job/trace) compares it over ranks. All these calls are in
  * the step thread. cmd_train.c (tools/cmd) makes one before a job, to check its options, in the main thread; so does yoke test
- * (tools/check/golden) for its golden tables.
+ * (tools/check/golden) for its golden tables, and to check a golden run's schedule.
  *
  * Functions are grouped by source (transformers/optimization.py, torch/optim/lr_scheduler.py, deepspeed/runtime/lr_schedules.py). Their
  * rates equal the sources' to rounding: tests allow 1e-12.
@@ -40,7 +40,7 @@ typedef struct sched_kind {
     const char *name;
     rate_fn *rate;
     const char *keys; /* names of its settings, with a blank around each */
-    const char *needs; /* settings that have no default in the source, as "a b|c": a, and b or c; NULL if none */
+    const char *needs; /* settings that have to be given, as "a b|c": a, and b or c; NULL if none */
 } sched_kind;
 
 static const char *setting_find(const yk__sched *sched, const char *key)
@@ -511,8 +511,8 @@ static yk_status check_together(const yk__sched *sched, yk_error *err)
     return check_needs(sched, err);
 }
 
-/* Refuses a warm-up for a schedule without one, as transformers' get_scheduler silently ignores it. Runs before the settings' own number
- * replaces the warm-up. */
+/* Refuses a warm-up for a schedule without one, which transformers' get_scheduler ignores without a word. Refuses also a warm-up that
+ * differs from the settings' own number, so it runs before that number replaces it. */
 static yk_status check_warmup(const yk__sched *sched, yk_error *err)
 {
     static const char *const settings[] = {"num_warmup_steps", "warmup_num_steps"};

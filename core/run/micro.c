@@ -2,9 +2,9 @@
 /*
  * Runs a micro batch: looks the program up (cache.c plans and compiles a new one), runs it, starts the copies of its results to the host.
  *
- * flush.c (core/job/loop) calls yk__engine_run in yk_step, in yk_end for values still wanted, and at an earlier read of a value. blame.c
- * (core/job/trace) calls it for a second run with probes. yk__engine_run returns while the device may still run; yk__engine_wait takes its
- * *ticket.
+ * flush.c (core/job/loop) calls yk__engine_run in yk_step, in yk_end for values still wanted and assignments not yet run, and at an
+ * earlier read of a value. blame.c (core/job/trace) calls it for a second run with probes. yk__engine_run returns while the device may
+ * still run; yk__engine_wait takes its *ticket.
  *
  * rows_ahead.c (core/job/loop) calls yk__engine_prepare, by which a thread of ahead.c makes the program of a later micro batch. It and
  * share_wait.c (core/job/team) ask yk__engine_prepares if such a thread is at work. All callers are in the step thread.
@@ -83,9 +83,9 @@ static yk_status run_empty(yk__engine *e, const yk__micro *m, yk_error *err)
     return yk__prog_run(&e->exec, p, (yk__inputs){0}, err);
 }
 
-/* In a timed run the host waits for the device before and after it. Otherwise it would see the end only after it has waited for other
- * ranks. Before the run it also waits for parameters on their way, as that time belongs to their senders. A job of one rank takes the time
- * it sees. */
+/* In a timed run the host waits for the device before and after it, so waits for other ranks do not count. Parameters on their way are
+ * awaited before the run: a sender's delay is not this rank's computing. In a job of one rank the time ends when the host next waits for
+ * the run. */
 static bool is_timed(const yk__engine *e, const yk__micro *m)
 {
     return m->loss != YK_NONE && e->exchange.world > 1 && e->updater.measure;

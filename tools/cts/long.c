@@ -3,8 +3,8 @@
  * yoke-cts, group long: sums of up to millions of terms, with --long of a hundred million. main.c runs the group in a child process with
  * the device under test open.
  *
- * An accumulator of 32 bits that adds them in turn loses digits: with equal terms each addition rounds in the same direction. So terms have
- * one sign, and a sum equals that of its absolute terms.
+ * An accumulator of 32 bits that adds them in turn loses digits: with equal terms each addition rounds in the same direction. All terms
+ * have one sign here, so a sum equals that of its absolute terms, of which plugin.h promises a share.
  *
  * cts_check_run compares each result with the reference in float64 (core/graph/eval.c). The allowed error is a share of the reference. A
  * device with YK_CAP_LONG_SUMS has a fixed share; any other has 2^-24 per addition if that is more.
@@ -218,7 +218,7 @@ static void composites_of_type(cts *c, yk_dtype dtype)
     static const int64_t few[] = {100000, 3, 5}, many[] = {3, 2, 300000};
     static const int64_t softmax = 0, pool[] = {1000, 1000, 1, 1, 0, 0, 0};
     const int64_t eps = yk_attr_of_f64(1e-5);
-    sums_within(c, YK_OP_SOFTMAX, dtype, CTS_SAME, 2, dtype == YK_F16 ? words : rows, 1, &softmax, 0, 1);
+    sums_within(c, YK_OP_SOFTMAX, dtype, CTS_SAME, 2, rows, 1, &softmax, 0, 1);
     sums_within(c, YK_OP_SOFTMAX, dtype, CTS_POSITIVE, 2, words, 1, &softmax, 0, 1);
     sums_within(c, YK_OP_LAYER_NORM, dtype, CTS_POSITIVE, 2, rows, 1, &eps, 1, 2);
     sums_within(c, YK_OP_AVG_POOL, dtype, CTS_SAME, 4, planes, 7, pool, 0, 1);

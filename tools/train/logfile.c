@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens a training's logs for writing. A resumed run first moves the lines of later steps away, and a new one the lines of another run
- * (logfile.h).
+ * Opens a training's logs for writing. A resumed run first moves the lines after its checkpoint's step to PATH.cut. A new run moves all
+ * lines there, or drops them with --overwrite-output-dir (LOGFILE_ANEW). A restarted launch without a checkpoint moves the lines from the
+ * first step on (LOGFILE_NO_STEP).
  *
- * reports.c (JSON lines) and trackers.c (the table) call it on rank 0, once before the loop. A line is known by its step alone; its other
- * figures do not matter here.
+ * reports.c (JSON lines) and trackers.c (the table, TensorBoard's new event file) call it on rank 0 before the loop, once for each file. A
+ * line is known by its step alone; its other figures do not matter here.
  */
 #include "tools/train/logfile.h"
 
@@ -34,7 +35,8 @@ typedef struct cut {
     bool foreign;  /* the lines have no step, or are another run's */
 } cut;
 
-/* A step below the one before it begins a resumed run that counts otherwise (other batches): its checkpoints keep the lines before. */
+/* Finds the lines to move: from the first line whose step is above `kept` to the last whole line. A resumed run with other batches counts
+ * its steps otherwise, so a step may be below the one before it. Lines before such a step stay, whatever their steps. */
 static cut cut_find(FILE *f, int64_t kept)
 {
     cut c = {.foreign = true};
@@ -79,7 +81,7 @@ static bool lines_cut(const char *path, int64_t kept)
     struct stat st;
     bool ok = true;
     if (!f)
-        return errno == ENOENT || errno == ENXIO; /* opening it for writing reports other errors */
+        return errno == ENOENT || errno == ENXIO; /* no file yet, or a socket: file_open makes the first, and refuses the second */
     if (!fstat(fd, &st) && S_ISREG(st.st_mode)) {
         cut c = cut_find(f, kept);
         if (c.foreign && c.end < st.st_size) { /* only a torn line of this run is lost: the run writes it anew */

@@ -51,7 +51,8 @@ static void store_rows(att_head *head, const att_mat *mat, int64_t i0, int64_t n
         head->ctx->isa->vec->from_f32(att_row(head->ctx, mat, head->b, head->h, i0 + r), o + r * att->d, mat->dtype, (size_t)att->d);
 }
 
-/* A block has n queries, at most ATT_BLOCK. Products stop at key `most`: the last key that a query sees, rounded up to whole panels. */
+/* A block has n queries, at most ATT_BLOCK. Products use the first `most` keys: those that its last query sees, rounded up to whole panels.
+ * att_scores has set scores behind a row's visible keys to 0. */
 static void forward_block(att_head *head, int64_t i0, int64_t n)
 {
     const att_args *att = head->att;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whole vectors that the ranks hold in slices: a parameter's gradient, and the optimizer's moments. A read gathers the slices, or takes
- * this rank's part, and a write takes this rank's part.
+ * this rank's part, and a write takes this rank's part. yk__engine_whole makes parameters equal on all ranks before a checkpoint, and drops
+ * the rounding errors of gradients. yk__engine_scale_errors changes these errors with the loss scale.
  *
  * core/job calls it for yk_grad_read, for checkpoints and for a new loss scale, in the step thread. Reads of other ranks' parts are
  * collective: all ranks call them in the same order. Vectors are f32.
@@ -115,7 +116,7 @@ yk_status yk__engine_moment_read(yk__engine *e, uint32_t kind, uint32_t number, 
     return yk__exchange_spread(&e->exchange, &p->layout.slice, q->at + from, n, data, err);
 }
 
-/* Reads in pieces, as the source may be slow memory's or a disk's. */
+/* Reads a piece at a time, so that a large moment of a checkpoint's file needs little memory. */
 static yk_status moment_take(yk__params *p, const yk__param *q, uint32_t kind, const yk__source *source, float *work, yk_error *err)
 {
     const yk__bucket *b = &p->bucket[q->bucket];
