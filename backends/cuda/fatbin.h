@@ -19,7 +19,7 @@ typedef struct cuda_fatbin {
 uint64_t cuda_fatbin_key(const char *macros, const char *const part[KIT_PARTS]);
 /* NULL: it was not compiled then. */
 const void *cuda_fatbin_find(uint64_t key);
-/* Number of images; 0 if absent. */
+/* Hash of the keys of all images; 0 if there are none. */
 uint64_t cuda_fatbins_key(void);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVIDIA's libraries, which are opened when they are first needed and never closed: their threads and exit handlers do not survive that. */
+/* NVIDIA's libraries, which are opened when they are first needed and not closed again, unless they lack a function: their threads and exit
+ * handlers do not survive that. */
 #ifndef YOKE_BACKENDS_CUDA_LIBRARY_H
 #define YOKE_BACKENDS_CUDA_LIBRARY_H
 

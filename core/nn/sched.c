@@ -469,7 +469,7 @@ static bool run_supplies(const yk__sched *sched, const char *key, size_t n)
     return false;
 }
 
-/* True if one of the settings of "a|b" was given. */
+/* True if one of the settings of "a|b" was given, or the run supplies one of them. */
 static bool need_met(const yk__sched *sched, const char *need, size_t length)
 {
     char key[64];

@@ -28,6 +28,7 @@ static yk_status fetch_results(yk__engine *e, const yk__prog *p, const yk__micro
     return YK_OK;
 }
 
+/* Keeps the queue points of the last YK__TICKETS runs, for yk__engine_wait. */
 static void note_ticket(yk__engine *e, uint64_t *ticket)
 {
     e->ticket++;
@@ -43,6 +44,8 @@ static bool has_sums(const yk__graph *t)
     return false;
 }
 
+/* A program may read copies of parameters in the compute format; yk__compute_refresh (values/compute.c) casts stale ones first. With
+ * p->settles it awaits all buckets too. */
 static yk_status run_micro(yk__engine *e, const yk__micro *m, yk_error *err)
 {
     yk__prog *p;
@@ -83,14 +86,16 @@ static yk_status run_empty(yk__engine *e, const yk__micro *m, yk_error *err)
     return yk__prog_run(&e->exec, p, (yk__inputs){0}, err);
 }
 
-/* In a timed run the host waits for the device before and after it, so waits for other ranks do not count. Parameters on their way are
- * awaited before the run: a sender's delay is not this rank's computing. In a job of one rank the time ends when the host next waits for
- * the run. */
+/* A timed run measures busy_seconds, by which share.c (core/job/team) shares the rows out. In it the host waits for the device before and
+ * after it, so waits for other ranks do not count. Parameters on their way are awaited before the run: a sender's delay is not this rank's
+ * computing. In a job of one rank the time ends when the host next waits for the run. */
 static bool is_timed(const yk__engine *e, const yk__micro *m)
 {
     return m->loss != YK_NONE && e->exchange.world > 1 && e->updater.measure;
 }
 
+/* yk__params_publish_late writes the newest parameters to the common block if an excluded rank reads them there. summing.adds:
+ * slice_sums.c adds this run's pieces to the window's sums. YK__SUMS_DUE: window_reduce.c still has to sum the window's gradients. */
 yk_status yk__engine_run(yk__engine *e, const yk__micro *m, uint64_t *ticket, yk_error *err)
 {
     const bool timed = is_timed(e, m) && e->exchange.part != YK__PART_EXCLUDED;

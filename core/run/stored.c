@@ -2,9 +2,10 @@
 /*
  * Values between forward and backward on the host: their memory, and the copies there and back (`--offload activations=host`).
  *
- * The planner (core/plan/away.c) lists the values. actions.c starts the copies by its table, and instance.c reserves and frees the memory,
- * in the step thread. With pinned memory the device queues both copies behind its earlier commands, and the thread does not wait. Without,
- * the driver may read host memory at once, so the copy back first waits until the copy out has ended.
+ * The planner (core/plan/away.c) lists the values. exec.c starts the copies as actions STORE and LOAD (table in actions.c), and instance.c
+ * reserves and frees the memory. All are in the step thread. With pinned memory the device queues both copies behind its earlier commands,
+ * and the thread does not wait. Without, the driver may read host memory at once, so the copy back first waits until the copy out has
+ * ended.
  */
 #include "core/run/stored.h"
 

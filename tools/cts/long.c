@@ -63,7 +63,7 @@ static void check_share(cts *c, cts_check *k, double share, int64_t terms)
     cts_check_free(k);
 }
 
-/* One line for a plugin that does not hold the bound of any length. */
+/* Passes with YK_CAP_LONG_SUMS, and is unsupported, with the reason, without it. */
 static void test_bound(cts *c)
 {
     if (!cts_begin(c, "bound"))
@@ -234,8 +234,9 @@ static void composites_of_type(cts *c, yk_dtype dtype)
     conv_gradient(c, dtype, 16, 3, 112, 7, 2);
 }
 
-/* The first three sums, the first two products and the largest scatter_add run in f32 alone: 16 bits use other kernels with the same sums.
- * f16 has no fused sums and no composites. bf16 alone runs sums_of_option_long, with --long. */
+/* In f32 alone run the first three sums, the first two products, products with a positive second operand, and the largest scatter_add.
+ * Kernels of 16 bits sum as those of f32 do, so the other cases suffice for them. f16 has no fused sums and no composites. bf16 alone runs
+ * sums_of_option_long, with --long. */
 static void long_of_type(cts *c, yk_dtype dtype)
 {
     const bool wide = dtype == YK_F32;

@@ -30,7 +30,7 @@ static int64_t line_step(const char *line)
 }
 
 typedef struct cut {
-    off_t at, end; /* range to move, of whole lines; a torn line may follow it */
+    off_t at, end; /* range to move: whole lines, and the torn last line of another run's file */
     uint64_t lines;
     bool foreign;  /* the lines have no step, or are another run's */
 } cut;
@@ -73,13 +73,15 @@ static bool cut_keep(FILE *f, const char *path, const cut *c)
     return to && !fclose(to) && ok;
 }
 
-/* Cuts later lines off. False with errno. Leaves a special file as it is. */
+/* Moves the lines to PATH.cut and ends the file before them. False with errno. A special file stays as it is. */
 static bool lines_cut(const char *path, int64_t kept)
 {
     const int fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
     FILE *f = fd < 0 ? NULL : fdopen(fd, "r+");
     struct stat st;
     bool ok = true;
+    if (!f && fd >= 0)
+        close(fd);
     if (!f)
         return errno == ENOENT || errno == ENXIO; /* no file yet, or a socket: file_open makes the first, and refuses the second */
     if (!fstat(fd, &st) && S_ISREG(st.st_mode)) {
