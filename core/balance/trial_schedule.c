@@ -251,6 +251,12 @@ static double retry_price(const yk__schedule *s, uint32_t rank, bool one_row, do
     return s->rank[rank].retry_cost > 0 ? s->rank[rank].retry_cost : ROW_WINDOWS * yk__fit_run(s->fit, rank, 1) + s->compiling;
 }
 
+/* A retry of one row, unless a disturbance of its trial may have excluded the rank. */
+static bool retry_is_small(const yk__schedule *s, const yk__decision *now, uint32_t rank)
+{
+    return !yk__gain_counts(s, now, rank, gain_promised(s, now, rank, 1));
+}
+
 /* While a dear rank waits for the budget, each cheaper one spends no more than an even part of it. */
 yk__try yk__schedule_retry(yk__schedule *s, const yk__decision *now, double usual, uint32_t block)
 {
@@ -259,16 +265,16 @@ yk__try yk__schedule_retry(yk__schedule *s, const yk__decision *now, double usua
     uint32_t out = 0;
     bool waits = false;
     for (uint32_t r = 0; r < none; r++)
-        out += is_out(now, r);
+        if (is_out(now, r)) {
+            out++;
+            waits = waits || s->lost[YK__OF_EXCLUDED] + retry_price(s, r, retry_is_small(s, now, r), usual, block) > budget;
+        }
     for (uint32_t i = 1; i <= none; i++) {
         const uint32_t r = (s->retried + i) % none;
-        double price;
-        bool one_row;
         if (!is_out(now, r))
             continue;
-        one_row = !yk__gain_counts(s, now, r, gain_promised(s, now, r, 1)); /* else a disturbance of its trial may have excluded it */
-        price = retry_price(s, r, one_row, usual, block);
-        waits = waits || s->lost[YK__OF_EXCLUDED] + price > budget;
+        const bool one_row = retry_is_small(s, now, r);
+        const double price = retry_price(s, r, one_row, usual, block);
         if (s->lost[YK__OF_EXCLUDED] + price > budget || (waits && s->rank[r].spent + price > budget / out))
             continue;
         s->retried = r;

@@ -78,6 +78,8 @@ const volatile int *yk__control_cancelled(const yk__control *c);
 bool yk__control_left(const yk__control *c, uint32_t rank); /* true once it has said goodbye */
 /* Announces the exit code of this process before it leaves, for the errors of ranks that wait for it. */
 void yk__control_exits(yk__control *c, int code);
+/* Tells the launcher that SIGUSR1 asks this rank to save and to leave. */
+void yk__control_heeds_signal(yk__control *c);
 /* The error of a wait in the operation `what` for a rank that has left. */
 yk_status yk__control_describe_left(const yk__control *c, uint32_t rank, const char *what, yk_error *err);
 /* The same, and ends the job. */

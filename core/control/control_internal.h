@@ -17,7 +17,7 @@
 #include "core/net/tcp.h"
 
 #define YK__CONTROL_MAGIC 0x31626f6a656b6f79ull /* "yokejob1" */
-#define YK__CONTROL_VERSION 8u
+#define YK__CONTROL_VERSION 9u
 #define YK__CONTROL_NAME 96
 #define YK__CONTROL_BEAT_MS 100
 #define YK__CONTROL_OBJECTS 2 /* descriptors in the hello: the control object, the memory object */
@@ -34,6 +34,7 @@ typedef struct yk__control_slot {
     _Atomic uint64_t thread_space;       /* namespace in which `thread` is a number; written before it */
     _Atomic uint64_t thread_began;       /* its start, in ticks of the system: another thread with this number has another one; before it */
     _Atomic int32_t thread;              /* thread that increments `beat`, by its number in the system; 0 before its first beat */
+    _Atomic uint32_t heeds;              /* SIGUSR1 asks it to save and to leave; 0 for a program that does with it as it will */
     _Alignas(64) _Atomic uint32_t calls; /* incremented with each step for other ranks */
     _Atomic uint32_t advance;            /* copy of yk__control_config.advance, at each beat */
     _Atomic uint32_t waits_for;          /* 1 + the rank that it has long waited for; 0 for none */
@@ -81,7 +82,7 @@ typedef struct yk__control_note {
 
 /* The reason of the job's end, from a rank to its host's part of yoke launch, which sees exits but not the record. */
 typedef struct yk__control_verdict {
-    uint32_t rank, status; /* rank at fault; its yk_status, YK_OK of a rank that joins */
+    uint32_t rank, status; /* rank at fault; its yk_status, YK_OK of a rank that SIGUSR1 asks to leave */
     char text[YK_ERROR_TEXT];
 } yk__control_verdict;
 

@@ -196,6 +196,11 @@ bool yk__control_job_left(const yk__control_job *j, uint32_t rank)
     return atomic_load(&j->head->slot[rank].state) == YK__RANK_LEFT;
 }
 
+bool yk__control_job_heeds(const yk__control_job *j, uint32_t rank)
+{
+    return atomic_load(&j->head->slot[rank].heeds);
+}
+
 uint32_t yk__control_job_advance(const yk__control_job *job, uint32_t rank)
 {
     return rank < job->ranks ? atomic_load(&job->head->slot[rank].advance) : 0;

@@ -42,6 +42,8 @@ void yk__control_job_started(yk__control_job *job, uint32_t rank);
 bool yk__control_job_joined(const yk__control_job *job, uint32_t rank);
 /* True if it has said goodbye. */
 bool yk__control_job_left(const yk__control_job *job, uint32_t rank);
+/* True if the rank says that SIGUSR1 asks it to save and to leave (yk__control_heeds_signal). */
+bool yk__control_job_heeds(const yk__control_job *job, uint32_t rank);
 uint32_t yk__control_job_advance(const yk__control_job *job, uint32_t rank); /* value at its last beat; 0 for an unknown rank */
 /* ms without progress after which the rank counts as stuck, as it says itself at each beat; 0: unknown, or an act that may last,
  * such as its own code, unless YOKE_STUCK_MS is set. */
@@ -57,7 +59,7 @@ bool yk__control_job_error(const yk__control_job *job, uint32_t *rank, bool *sil
  * or no note. */
 bool yk__control_job_notice(yk__control_job *job, uint32_t rank, yk_error *err);
 /* For a job of several hosts, with the socket of yk__node_fd: reads a rank's report of the error that ended the job and the rank at
- * fault. err stays YK_OK for the word that a rank joins. False without a report. */
+ * fault. err stays YK_OK for the word that SIGUSR1 asks a rank to leave. False without a report. */
 bool yk__control_job_verdict(yk__control_job *job, uint32_t rank, uint32_t *who, yk_error *err);
 
 #endif

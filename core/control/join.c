@@ -230,11 +230,8 @@ yk_status yk__control_join(const yk__control_config *config, yk__control **out, 
     }
     c->fd = c->memory_fd = c->wake_fd = -1;
     c->node_fd = yk__node_fd();
-    if (c->node_fd >= 0) {
-        const yk__control_verdict joins = {.status = YK_OK};
+    if (c->node_fd >= 0)
         fcntl(c->node_fd, F_SETFD, FD_CLOEXEC); /* programs that this one starts must not inherit it */
-        send(c->node_fd, &joins, sizeof joins, MSG_NOSIGNAL | MSG_DONTWAIT);
-    }
     c->job_fd = config->job_fd;
     c->agent = config->agent;
     c->liveness_ms = config->liveness_ms;

@@ -9,6 +9,7 @@
 #include "core/control/control_internal.h"
 
 #include <stdio.h>
+#include <sys/socket.h>
 
 uint32_t yk__control_rank(const yk__control *c)
 {
@@ -58,6 +59,14 @@ bool yk__control_left(const yk__control *c, uint32_t rank)
 void yk__control_exits(yk__control *c, int code)
 {
     atomic_store(&c->head->slot[c->rank].exits, 1 + (uint32_t)(code & 0xff));
+}
+
+void yk__control_heeds_signal(yk__control *c)
+{
+    const yk__control_verdict asked = {.status = YK_OK};
+    atomic_store(&c->head->slot[c->rank].heeds, 1);
+    if (c->node_fd >= 0)
+        send(c->node_fd, &asked, sizeof asked, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 yk_status yk__control_describe_left(const yk__control *c, uint32_t rank, const char *what, yk_error *err)

@@ -88,7 +88,9 @@ void yk__body_gelu_tanh_bwd(yk__inline *b)
 {
     yk__graph *g = b->g;
     const yk__vid x = yk__body_widen(b, 0), t = tanh_of(b, x), one = yk__body_number(b, 1);
-    yk__vid inner = yk__bin(g, YK_OP_ADD, yk__scale(g, yk__bin(g, YK_OP_MUL, x, x), 3 * 0.044715), one);
+    /* slope is 0 long before x^2 overflows, and 0 times infinity is no number */
+    const yk__vid square = yk__bin(g, YK_OP_MIN, yk__bin(g, YK_OP_MUL, x, x), yk__body_number(b, 1e36));
+    yk__vid inner = yk__bin(g, YK_OP_ADD, yk__scale(g, square, 3 * 0.044715), one);
     yk__vid slope = yk__bin(g, YK_OP_SUB, one, yk__bin(g, YK_OP_MUL, t, t)), d;
     d = yk__bin(g, YK_OP_MUL, yk__bin(g, YK_OP_MUL, x, slope), yk__scale(g, inner, sqrt(2 / M_PI)));
     d = yk__scale(g, yk__bin(g, YK_OP_ADD, yk__bin(g, YK_OP_ADD, one, t), d), 0.5);

@@ -205,6 +205,12 @@ void yk__group_exits(yk__group *g, int code)
         yk__control_exits(g->control, code);
 }
 
+void yk__group_heeds_signal(void)
+{
+    if (joined && joined->control)
+        yk__control_heeds_signal(joined->control);
+}
+
 void yk__group_leave(yk__group *g)
 {
     if (!g)

@@ -32,6 +32,8 @@ yk_status yk__group_solo(yk__group **g, yk_error *err);
  * the messages of other ranks under yoke launch ("rank 1 (opencl:0@1)"). Under other launchers a rank bears its host's name. */
 yk_status yk__group_join(const char *name, yk__group **g, yk_error *err);
 void yk__group_exits(yk__group *g, int code); /* announces this process's exit code before it leaves, for ranks that wait for it */
+/* Tells the launcher that SIGUSR1 asks this process, if it is a rank, to save and to leave. */
+void yk__group_heeds_signal(void);
 void yk__group_leave(yk__group *g); /* says goodbye, so that no rank takes it for a death */
 /* Leaves the group of yk__group_join from an exit handler. Takes no lock, whichever the exiting thread holds. */
 void yk__group_leave_at_exit(yk__group *g);

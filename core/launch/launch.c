@@ -153,11 +153,11 @@ static void deadlines_enforce(yk__launcher *launcher)
     }
 }
 
-/* True if a rank uses Yoke: SIGUSR1 asks such ranks to leave, and may ask other programs for anything. */
+/* True if a rank says that SIGUSR1 asks it to leave, as yoke train does. Another program may do anything then. */
 static bool any_asked(const yk__launcher *launcher)
 {
     for (uint32_t r = 0; r < launcher->n_ranks; r++)
-        if (launcher->rank[r].joins || yk__control_job_joined(launcher->job, r) || yk__control_job_left(launcher->job, r))
+        if (launcher->rank[r].heeds || yk__control_job_heeds(launcher->job, r))
             return true;
     return false;
 }
@@ -273,9 +273,9 @@ static void read_verdict(yk__launcher *launcher, uint32_t rank)
         yk_error err = YK_ERROR_INIT;
         if (yk__control_job_fd(launcher->job, rank) < 0 || !yk__control_job_verdict(launcher->job, rank, &who, &err))
             return;
-        if (!launcher->rank[rank].joins && yk__launcher_led(launcher))
-            yk__node_say("joins", "");
-        launcher->rank[rank].joins = true;
+        if (!err.status && !launcher->rank[rank].heeds && yk__launcher_led(launcher))
+            yk__node_say("heeds", "");
+        launcher->rank[rank].heeds = launcher->rank[rank].heeds || !err.status;
         if (err.status && !launcher->ending)
             take_verdict(launcher, rank, who, &err);
     }

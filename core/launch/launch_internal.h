@@ -15,7 +15,7 @@ typedef struct yk__child {
     pid_t pid; /* 0 if not started, or reaped */
     int code;  /* exit code, or 128 + signal */
     bool stopped;
-    bool joins;  /* several hosts: it uses Yoke, as it says itself */
+    bool heeds;  /* several hosts: SIGUSR1 asks it to leave, as it says itself */
     bool blamed; /* several hosts: the rank has reported the culprit of the job's end, and ends because of it */
     int64_t left_at; /* ms; 0 while it is in the group */
     uint32_t advance; /* its count of progress at the last look, and the ms since it moved, of looks after a signal or an end */

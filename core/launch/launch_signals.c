@@ -44,11 +44,19 @@ yk_status yk__signals_take(yk__signals *signals, yk_error *err)
     return YK_OK;
 }
 
+/* True for a signal that the parent, yoke trace, passes on behind the same one of another sender. */
+static bool is_passed_again(const yk__signals *signals, const struct signalfd_siginfo *info)
+{
+    return info->ssi_code == SI_QUEUE && (pid_t)info->ssi_pid == getppid() && (int)info->ssi_signo == signals->last;
+}
+
 int yk__signals_next(yk__signals *signals)
 {
     struct signalfd_siginfo info;
     while (read(signals->fd, &info, sizeof info) == (ssize_t)sizeof info)
-        if (info.ssi_signo != SIGINT || info.ssi_code <= 0 || !is_ignored(SIGINT))
+        if (is_passed_again(signals, &info))
+            continue;
+        else if (info.ssi_signo != SIGINT || info.ssi_code <= 0 || !is_ignored(SIGINT))
             return (int)info.ssi_signo;
     return 0;
 }

@@ -55,7 +55,7 @@ struct yk__remote {
     pid_t beater;         /* process id, of beat.c; 0 if none */
     int64_t checked_at;    /* ms */
     bool urgent;          /* a second signal has come */
-    bool joins;           /* a rank uses Yoke: SIGUSR1 asks it to leave, and may ask other programs for anything */
+    bool heeds;           /* SIGUSR1 asks a rank to leave, as it says itself; another program may do anything then */
     bool lost;            /* a connection ended while ranks ran */
     uint32_t cut;         /* nodes that gave up a part of their output */
     const yk__peer *again; /* the first host whose ranks have left with YK__LAUNCH_AGAIN; NULL if none */
@@ -90,7 +90,7 @@ static void peers_hang_up(yk__remote *remote)
 /* Later failures of programs without Yoke are their own, unless a host says that the signal ended them. */
 static void signal_forget(yk__remote *remote, const char *text)
 {
-    if (remote->interrupted == SIGUSR1 && remote->running && !remote->joins && !remote->again && !strstr(text, INTERRUPTED))
+    if (remote->interrupted == SIGUSR1 && remote->running && !remote->heeds && !remote->again && !strstr(text, INTERRUPTED))
         remote->interrupted = 0;
 }
 
@@ -190,8 +190,8 @@ static void answer_take(yk__remote *remote, yk__peer *peer, char *line)
         error_take(remote, peer, line + 6);
     else if (!strcmp(line, "end"))
         peer->whole = true;
-    else if (!strcmp(line, "joins"))
-        remote->joins = true;
+    else if (!strcmp(line, "heeds"))
+        remote->heeds = true;
     else if (!strncmp(line, "verdict ", 8) && peer->ready)
         verdict_take(remote, peer, line + 8);
 }
@@ -378,7 +378,7 @@ static void signal_take(yk__remote *remote, int sig)
     if (yk__signals_repeated(remote->config->signals, sig, false))
         return;
     /* the hosts kill their ranks; the launcher does not wait for one without an answer */
-    if (remote->interrupted && (remote->interrupted != SIGUSR1 || remote->joins)) {
+    if (remote->interrupted && (remote->interrupted != SIGUSR1 || remote->heeds)) {
         const int64_t at = yk__clock_ms() + URGENT_MS;
         remote->urgent = true;
         remote->kill_at = remote->kill_at && remote->kill_at < at ? remote->kill_at : at;
@@ -628,10 +628,10 @@ static void lost_wait(yk__remote *remote)
         look_once(remote, 0);
 }
 
-/* errno of output that could not be written; 0 if none */
+/* errno of standard output that could not be written; 0 if none. Lost lines of standard error end no training, as on one host. */
 static int output_failed(const yk__remote *remote)
 {
-    return remote->out[0].failed ? remote->out[0].failed : remote->out[1].failed;
+    return remote->out[0].failed;
 }
 
 yk_status yk__remote_run(yk__remote *remote, bool *again, int *code, yk_error *err)

@@ -131,15 +131,18 @@ static int helper_spawn(const kit_probe *probe, kit_probe_entry *e, const char *
     return error;
 }
 
-/* An entry whose helper cannot be started is loaded untried, as if there were no helper, and no verdict is kept. */
+/* An entry whose helper cannot be run at all is loaded untried, as if there were no helper. One that lacks memory or processes for the
+ * moment leaves the entry out. No verdict is kept. */
 static void helper_start(kit_probe *probe, kit_probe_entry *e, const char *helper)
 {
     const int error = helper_spawn(probe, e, helper);
     if (!error)
         return;
     e->pid = 0;
-    e->good = probe->untried = true;
-    probe->survey.host->log(1, probe->survey.plugin, "%s is used untried: %s cannot be started: %s", e->path, helper, strerror(error));
+    e->good = error != EAGAIN && error != ENOMEM;
+    probe->untried = true;
+    probe->survey.host->log(1, probe->survey.plugin, "%s is %s: %s cannot be started: %s", e->path, e->good ? "used untried" : "not used",
+                            helper, strerror(error));
 }
 
 /* Why an entry is bad, in words. */
@@ -291,6 +294,7 @@ bool kit_probe_drivers(kit_probe *probe)
     if (!probe->n || !helper_find(probe, helper, sizeof helper))
         return false;
     probe->fresh = !verdicts_recall(probe);
+    probe->untried = false;
     if (probe->fresh)
         probe_try(probe, helper);
     probe->fresh = probe->fresh && !probe->untried;

@@ -178,6 +178,14 @@ some_parts() {
         grep -q "full.json: .*traces stay in $out/full.json.part-" "$out/err" && ls "$out"/full.json.part-*.0
 }
 
+# timeout signals the process and its group, so that a training hears of it twice: from timeout, and from yoke trace.
+in_group() {
+    rm -rf "$out/group" "$out/group.json"
+    timeout -s USR1 3 "$yoke" trace --output "$out/group.json" -- "$yoke" train --model mlp --data "idx:$out/images" --devices cpu:0 \
+        --max-steps 10000000 --save-strategy steps --save-steps 10000000 --output-dir "$out/group" >"$out/group.log" 2>&1
+    cat "$out/group.log"
+    ls "$out/group"/checkpoint-*/model.safetensors && ! ls -d "$out/group"/*.yoke-tmp
+}
 # As timeout and Slurm end it: the program hears of it, and what there is by then is joined.
 ended() {
     for signal in TERM HUP USR1; do
@@ -222,6 +230,7 @@ ok "members compare their parameters" compared
 ok "an only member's step is one segment" only_member
 ok "files that are not its own stay" user_files
 ok "each part there is joined, and stays if the whole cannot be written" some_parts
+ok "a signal to the whole group is one, and leaves a checkpoint" in_group
 ok "a signal ends the program, and its trace is joined" ended
 ok "exit codes" codes
 plan

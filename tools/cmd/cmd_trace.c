@@ -55,9 +55,11 @@ static const yk__cli_command command = {
 
 static volatile sig_atomic_t program; /* process id */
 
+/* A sender to the whole process group, as timeout(1) is, reaches the program itself. So the signal is marked as passed on (SI_QUEUE), which
+ * is no second one to yoke train and yoke launch. */
 static void signal_pass(int sig)
 {
-    kill((pid_t)program, sig);
+    sigqueue((pid_t)program, sig, (union sigval){0});
 }
 
 /* Starts the program, to which signals but those of a terminal are passed on; signals that were ignored are still so. */

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "core/control/start/origin.h"
+#include "core/group/group.h"
 #include "tools/cli.h"
 #include "tools/train/train.h"
 
@@ -38,7 +39,8 @@ static _Atomic double asked_at;       /* seconds */
 static bool is_same_signal(const siginfo_t *info)
 {
     const double twice = several ? TWICE_PASSED_ON_SECONDS : TWICE_SECONDS;
-    return asked && ((launcher && info->si_pid == launcher) || train_seconds() - atomic_load(&asked_at) < twice);
+    const bool passed = info->si_code == SI_QUEUE && info->si_pid == getppid(); /* by yoke trace */
+    return asked && (passed || (launcher && info->si_pid == launcher) || train_seconds() - atomic_load(&asked_at) < twice);
 }
 
 /* Async-signal-safe. After its save the process also survives further signals, as other ranks wait until it leaves the group. */
@@ -86,6 +88,7 @@ void leave_begin(const yk_job *job)
     launcher = yk__launch_fd() >= 0 ? getppid() : 0;
     saving = true;
     take_signals();
+    yk__group_heeds_signal();
 }
 
 bool leave_asked(leave *state, yk_job *job, uint64_t step, bool last)

@@ -230,6 +230,10 @@ void cpu_plan_pool(cpu_build *build, const yk_node *node)
                 cpu_refuse(build, node, "an operand that is not a dense float image");
                 return;
             }
+        if (node->op == YK_OP_FOLD && cpu_in(build, node, 0)->dtype != cpu_out(build, node, 0)->dtype) {
+            cpu_refuse(build, node, "a result of another type than the operand's");
+            return;
+        }
         window_attrs(build, node, win, forms[i].image_out ? cpu_out(build, node, 0) : cpu_in(build, node, 0));
         win->x = cpu_ref_of(cpu_in(build, node, 0));
         win->g = cpu_ref_of(cpu_in(build, node, forms[i].has_g));

@@ -101,6 +101,18 @@ static bool same_place(const yk_value *a, const yk_value *b)
     return a->slot == b->slot && a->offset == b->offset && a->dtype == b->dtype;
 }
 
+/* True if y, the next node's result, lies over an operand, which is dead there: other workers may still read it in the merged step. */
+static bool meets_operand(const cpu_build *build, const yk_node *node, const yk_value *y)
+{
+    const uint64_t end = y->offset + (uint64_t)kit_value_count(y) * yk_dtype_bytes(y->dtype);
+    for (uint32_t i = 0; i < node->n_in; i++) {
+        const yk_value *x = cpu_in(build, node, i);
+        if (x->slot == y->slot && x->offset < end && y->offset < x->offset + (uint64_t)kit_value_count(x) * yk_dtype_bytes(x->dtype))
+            return true;
+    }
+    return false;
+}
+
 /* Merges the next node if it casts the new values, or the first of them, to 16 bits. */
 static void fuse_cast(cpu_build *build, const yk_node *node, optim_args *opt)
 {
@@ -109,7 +121,7 @@ static void fuse_cast(cpu_build *build, const yk_node *node, optim_args *opt)
         return;
     const yk_value *x = cpu_in(build, next, 0), *y = cpu_out(build, next, 0);
     if (!same_place(x, cpu_out(build, node, 0)) || (y->dtype != YK_BF16 && y->dtype != YK_F16) || !kit_value_dense(x) ||
-        !kit_value_dense(y) || kit_value_count(x) > opt->count)
+        !kit_value_dense(y) || kit_value_count(x) > opt->count || meets_operand(build, node, y))
         return;
     opt->copy16 = cpu_ref_of(y);
     opt->copy16_dtype = y->dtype;

@@ -122,7 +122,7 @@ START_TEST(bodies_of_activations)
         double *x;
         in[0] = lab_float(&l, -4, 4, DIM(5, 7));
         x = l.data[l.n_slot - 1];
-        x[0] = 0, x[1] = 40, x[2] = -40, x[3] = 1e-9, x[4] = -0.0;
+        x[0] = 0, x[1] = 40, x[2] = -40, x[3] = 1e-9, x[4] = -0.0, x[5] = 1e200, x[6] = -1e200;
         in[1] = lab_float(&l, -1, 1, DIM(5, 7));
         op_check((yk_op)op, two ? 2 : 1, in, 0, NULL, 0, NULL);
     }

@@ -34,7 +34,7 @@ static void job_close(void)
 
 static yk_t param_make(const char *name, int64_t rows, int64_t columns, const float *v)
 {
-    const yk_t p = yk_param(job, name, 2, (const int64_t[]){rows, columns}, (yk_init){YK_INIT_ZEROS});
+    const yk_t p = yk_param(job, name, 2, (const int64_t[]){rows, columns}, (yk_init){.kind = YK_INIT_ZEROS});
     yk_param_write(p, v, (size_t)(rows * columns));
     return p;
 }
@@ -177,7 +177,7 @@ START_TEST(a_maximum_finds_its_element)
         filter[i] = (float)((i * 17 % 131) - 60) / 77;
     for (int i = 0; i < B * 8; i++)
         u[i] = 1;
-    const yk_t k = yk_param(job, "k", 4, (const int64_t[]){C, 2, 3, 3}, (yk_init){YK_INIT_ZEROS});
+    const yk_t k = yk_param(job, "k", 4, (const int64_t[]){C, 2, 3, 3}, (yk_init){.kind = YK_INIT_ZEROS});
     yk_param_write(k, filter, C * 2 * 9);
     const yk_t w = param_make("w", 8, C, value[1]);
     const yk_t h = yk_conv2d(yk_input(job, YK_F32, 4, (const int64_t[]){B, 2, S, S}, x), k, YK_NO,
