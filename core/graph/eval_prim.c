@@ -84,7 +84,7 @@ static yk_status slope_run(yk__eval *e, double (*slope)(double))
 static double gelu_tanh_slope(double x)
 {
     const double t = tanh(sqrt(2 / PI) * (x + 0.044715 * x * x * x));
-    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * sqrt(2 / PI) * (1 + 3 * 0.044715 * x * x);
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * sqrt(2 / PI) * (1 + 3 * 0.044715 * fmin(x * x, 1e36)); /* 1 - t^2 is 0 before that */
 }
 
 SLOPE(gelu_bwd, 0.5 * erfc(-x / sqrt(2)) + x * exp(-0.5 * x * x) / sqrt(2 * PI))
