@@ -316,6 +316,12 @@ kept_open() ( # a name of an open file: what is there before and comes after sta
         { echo head; "$yoke" tokenize --tokenizer bytes text --output $to; echo tail; } >opened || return 1
         { echo head; cat ids; echo tail; } | cmp - opened || return 1
     done
+    { echo head; "$yoke" config --config-file /dev/stdout --devices cpu --force; echo tail; } >opened || return 1
+    "$yoke" config --config-file settings.yaml --devices cpu && { echo head; cat settings.yaml; echo tail; } | cmp - opened || return 1
+    # shellcheck disable=SC2086
+    { echo head; "$yoke" trace --steps 1 --skip 0 --output /dev/stdout -- "$yoke" train $short --json; echo; echo tail; } >opened ||
+        return 1
+    [ "$(sed -n '1p;$p' opened | xargs)" = "head tail" ] && grep -q '^{"traceEvents".*}$' opened || return 1
     { echo head; "$yoke" predict --from model --data idx:images --output /dev/stdout; echo tail; } >opened || return 1
     [ "$(sed -n '1p;$p' opened | xargs)" = "head tail" ] && [ "$(wc -l <opened)" = 202 ] || return 1
     # shellcheck disable=SC2086
@@ -351,6 +357,36 @@ kept_input() (
         "$yoke" predict --from model --data idx:images --output model/config.json.txt
 )
 ok "a result in the place of its input is refused" kept_input
+weak() { # weak ARGUMENTS...: without root's right to write anywhere
+    if [ "$(id -u)" = 0 ]; then
+        setpriv --bounding-set=-dac_override,-dac_read_search "$@"
+    else
+        "$@"
+    fi
+}
+no_folder() ( # a file that may be written, in a folder that may not
+    cd "$out" && mkdir ro && echo old | tee ro/rows >ro/ids && echo a much longer old text >>ro/ids && chmod 555 ro || return 1
+    ! weak touch ro/new && weak "$yoke" predict --from model --data idx:images --output ro/rows && [ "$(wc -l <ro/rows)" = 200 ] &&
+        weak "$yoke" tokenize --tokenizer bytes text --output ro/ids && cmp ids ro/ids &&
+        weak "$yoke" config --config-file ro/rows --devices cpu --force && cmp settings.yaml ro/rows || return 1
+    ! weak "$yoke" predict --from model --data idx:images --output ro/new 2>err && grep -q -e "--output ro/new: Permission denied" err
+)
+mounted() ( # a file that a bind put there
+    cd "$out" && echo old | tee bound >place && unshare -rm sh -c 'mount --bind bound place && "$@" --output place' sh \
+        "$yoke" predict --from model --data idx:images && [ "$(wc -l <bound)" = 200 ] &&
+        unshare -rm sh -c 'mount --bind bound place && "$@" --output place' sh "$yoke" tokenize --tokenizer bytes text && cmp ids bound
+)
+if [ "$(id -u)" != 0 ] || setpriv --bounding-set=-dac_override,-dac_read_search true 2>/dev/null; then
+    ok "a file whose folder takes no new one is written itself" no_folder
+    chmod 755 "$out/ro"
+else
+    skip "a file whose folder takes no new one is written itself" "no right to drop a right"
+fi
+if : >"$out/bound" && : >"$out/place" && unshare -rm mount --bind "$out/bound" "$out/place" 2>/dev/null; then
+    ok "a file that is a mount point is written itself" mounted
+else
+    skip "a file that is a mount point is written itself" "no right to mount"
+fi
 
 # An input that is missing or not to be read is 2 in every command.
 missing() {
