@@ -340,10 +340,13 @@ kept_input() (
     done
     mkdir tok && printf '[UNK]\na\n' >tok/vocab.txt && echo 1 | tee er a.bin >b.bin && cp rows c+d.txt &&
         echo '{"train_batch_size": 4, "gradient_clipping": 1.0}' | tee ds.json >cat.json || return 1
-    kept() { # kept FILE ARGUMENTS...
+    stays() { # stays FILE ARGUMENTS...
         file=$1
         shift
-        cp "$file" same && refuses 2 "which would be lost" "$@" "$file" && cmp same "$file" || { echo "$file: $*"; return 1; }
+        cp "$file" same && refuses 2 "would be lost" "$@" && cmp same "$file" || { echo "$file: $*"; return 1; }
+    }
+    kept() { # kept FILE ARGUMENTS...: with the file behind them
+        stays "$@" "$1"
     }
     new="train --output-dir no --model bert --tokenizer bytes --data"
     # shellcheck disable=SC2086
@@ -354,9 +357,44 @@ kept_input() (
         kept model/config.json predict --from model --data idx:images --output &&
         kept model/model.safetensors train --from model --data idx:images --output-dir no --log &&
         kept tok/vocab.txt tokenize --tokenizer tok text --output &&
-        "$yoke" predict --from model --data idx:images --output model/config.json.txt
+        "$yoke" predict --from model --data idx:images --output model/config.json.txt || return 1
+    mkdir tk o8 && cp rows.txt o8 && cp rows.txt o8/predictions.jsonl && cp cat.json o8/categories.json &&
+        printf 'yoke: 1\ntrain:\n  log: ds.json\n' >in.yaml &&
+        head -c 64 /dev/zero | tee tk/a2.bin >tk/part.u16 || return 1
+    # shellcheck disable=SC2086
+    kept tk/a2.bin train --output-dir no --model gpt2 --data 'tokens:tk/*.bin' --log &&
+        kept tk/part.u16 train --output-dir no --model gpt2 --data tokens:tk --log &&
+        kept o8/categories.json $new csv:o8/rows.txt,text=one --log && kept ds.json $new csv:rows.txt --config-file in.yaml --deepspeed &&
+        stays o8/predictions.jsonl train --output-dir o8 --model bert --tokenizer bytes --data csv:rows.txt --do-predict --eval-data \
+            jsonl:o8/predictions.jsonl &&
+        stays ds.json trace --output ds.json -- "$yoke" $new csv:rows.txt --deepspeed ds.json
 )
 ok "a result in the place of its input is refused" kept_input
+kept_settings() ( # files that no argument names
+    cd "$out" && mkdir -p home/yoke && printf 'yoke: 1\ntrain:\n  learning-rate: 0.1\n' | tee home/yoke/config.yaml >env.yaml || return 1
+    new="train --output-dir no --model bert --tokenizer bytes --data csv:rows.txt --log"
+    # shellcheck disable=SC2030,SC2086
+    (export YOKE_CONFIG_FILE=env.yaml && refuses 2 "which would be lost" $new env.yaml) && cmp env.yaml home/yoke/config.yaml || return 1
+    # shellcheck disable=SC2086
+    (unset YOKE_CONFIG_FILE && export XDG_CONFIG_HOME="$PWD/home" && ! "$yoke" $new home/yoke/config.yaml 2>err) && cat err &&
+        grep -q "home/yoke/config.yaml: is a file of the settings, which would be lost" err && cmp env.yaml home/yoke/config.yaml
+)
+ok "so is one in the place of settings that no argument names" kept_settings
+again() ( # each twice: an earlier result is no input
+    cd "$out" && mkdir again && printf '[UNK]\n[CLS]\n[SEP]\na\n' >again/vocab.txt && echo 'a a' >again/text || return 1
+    twice() { # twice ARGUMENTS...
+        "$yoke" "$@" && "$yoke" "$@" || { echo "twice: $*"; return 1; }
+    }
+    # shellcheck disable=SC2086
+    twice tokenize --tokenizer again again/text --output again/ids.bin && twice train $short --log images/log.gz &&
+        twice train $short --run-name exp1 --report-to tensorboard --log exp1 &&
+        twice train $short --log run.jsonl --log run.jsonl &&
+        twice trace --steps 1 --skip 0 --output t.json -- "$yoke" train $short || return 1
+    (cd again && twice tokenize --tokenizer . text --output train.bin) && rm images/log.gz || return 1
+    mkdir logged && cp tk/a2.bin logged && echo '{"step": 1}' >logged/log.jsonl && # which fails for its few rows
+        ! "$yoke" train --output-dir no --model gpt2 --data tokens:logged --log logged/log.jsonl 2>err && ! grep "would be lost" err
+)
+ok "a result takes the place of an earlier one beside inputs" again
 weak() { # weak ARGUMENTS...: without root's right to write anywhere
     if [ "$(id -u)" = 0 ]; then
         setpriv --bounding-set=-dac_override,-dac_read_search "$@"
