@@ -213,36 +213,45 @@ static yk_status state_load(const char *dir, json_t **state, yk_error *err)
     return err->status;
 }
 
-/* A state that cannot be read is taken for ours if the moments' file is there. */
-yk_status yk__checkpoint_place(const char *dir, yk_error *err)
+/* A state that is absent or cannot be read is taken for ours if the moments' file is there. saves: a line names such a checkpoint. */
+static yk_status place_check(const char *dir, bool saves, yk_error *err)
 {
     yk_error why = YK_ERROR_INIT;
+    struct stat st;
     json_t *state = NULL;
-    if (!yk__folder_is(dir) || !rmdir(dir))
+    if (lstat(dir, &st))
+        return YK_OK;
+    if (!S_ISDIR(st.st_mode))
+        return yk__fail(err, YK_E_IO, "%s: is no folder: a checkpoint cannot take its place", dir);
+    if (!rmdir(dir))
         return YK_OK;
     const bool has_state = has_file(dir, STATE);
     if (has_state && state_load(dir, &state, &why) == YK_E_MEM)
         yk__fail(err, why.status, "%s", why.text);
-    else if (state ? !yk__checkpoint_ours(state) : !has_state || !has_file(dir, MOMENTS))
+    else if (state ? !yk__checkpoint_ours(state) : !has_file(dir, MOMENTS))
         yk__fail(err, YK_E_IO, "%s: is there and is no checkpoint of Yoke (%s): move it away, remove it or choose another name", dir,
                  state ? "another program wrote its " STATE : has_state ? why.text : "it has no " STATE);
-    else if (!state)
-        yk__log(YK_LOG_WARN, "checkpoint", "%s: this checkpoint is damaged, and a save replaces it", why.text);
+    else if (!state && saves)
+        yk__log(YK_LOG_WARN, "checkpoint", "%s%s: this checkpoint is damaged, and a save replaces it", has_state ? why.text : dir,
+                has_state ? "" : ": it has no " STATE);
     json_decref(state);
     return err->status;
+}
+
+yk_status yk__checkpoint_place(const char *dir, yk_error *err)
+{
+    return place_check(dir, false, err);
 }
 
 /* Repairs an interrupted save: moves the old checkpoint back to its place, removes half a new one. */
 static yk_status clear_place(const yk__checkpoint *ckpt, yk_error *err)
 {
-    if (yk__checkpoint_place(ckpt->dir, err))
+    if (place_check(ckpt->dir, true, err))
         return err->status;
     struct stat st;
     if (lstat(ckpt->dir, &st) && yk__folder_is(ckpt->old) && rename(ckpt->old, ckpt->dir))
         return yk__fail(err, YK_E_IO, "%s: cannot rename %s to it: %s", ckpt->dir, ckpt->old, strerror(errno));
-    const bool there = !lstat(ckpt->dir, &st);
-    if (there && !S_ISDIR(st.st_mode))
-        return yk__fail(err, YK_E_IO, "%s: is no folder: a checkpoint cannot take its place", ckpt->dir);
+    const bool there = yk__folder_is(ckpt->dir);
     if (remove_to(ckpt->old, there ? ckpt->dir : NULL, err) || remove_to(ckpt->tmp, there ? ckpt->dir : NULL, err))
         return err->status;
     return mkdir(ckpt->tmp, 0777) ? yk__fail(err, YK_E_IO, "%s: cannot make the folder: %s", ckpt->tmp, strerror(errno))

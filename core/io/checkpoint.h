@@ -25,8 +25,8 @@ typedef struct yk__checkpoint yk__checkpoint;
 #define YK__CHECKPOINT_MARK "writers.mark" /* a file that is there for a moment, and goes with the remains of a save */
 
 yk_status yk__checkpoint_begin(const char *dir, yk__checkpoint **c, yk_error *err);
-/* The first check of begin: refuses an existing folder at dir that has no checkpoint of ours, and removes an empty one. A line names a
- * damaged checkpoint of ours, which a save replaces. */
+/* The first check of begin: refuses a file, a link, or a folder at dir that has no checkpoint of ours, and removes an empty folder. begin
+ * names a damaged checkpoint of ours, which the save replaces. */
 yk_status yk__checkpoint_place(const char *dir, yk_error *err);
 /* Writes a file of tensors that are in memory. */
 yk_status yk__checkpoint_tensors(yk__checkpoint *ckpt, const char *file, const yk__safetensors_out *tensor, int64_t n, yk_error *err);

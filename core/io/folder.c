@@ -290,6 +290,38 @@ bool yk__folder_file(const char *path, char real[PATH_MAX])
     return strlen(path) < PATH_MAX && (!there || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode));
 }
 
+/* True for a file that another file system or a bind put there: no rename takes its place. */
+static bool file_is_mount(const char *path)
+{
+#ifdef STATX_ATTR_MOUNT_ROOT
+    struct statx st;
+    return !statx(AT_FDCWD, path, AT_NO_AUTOMOUNT, STATX_TYPE, &st) && st.stx_attributes & STATX_ATTR_MOUNT_ROOT;
+#else
+    (void)path;
+    return false;
+#endif
+}
+
+bool yk__folder_keeps(const char *real)
+{
+    char dir[PATH_MAX];
+    snprintf(dir, sizeof dir, "%s", real);
+    char *slash = strrchr(dir, '/');
+    if (slash)
+        slash[slash == dir] = 0;
+    return !access(real, W_OK) && (file_is_mount(real) || access(slash ? dir : ".", W_OK));
+}
+
+FILE *yk__folder_stream(int fd)
+{
+    FILE *f = fdopen(fd, "w");
+    const int why = errno;
+    if (!f)
+        close(fd);
+    errno = why;
+    return f;
+}
+
 bool yk__folder_same(const char *one, const char *two)
 {
     struct stat a, b;
@@ -299,16 +331,17 @@ bool yk__folder_same(const char *one, const char *two)
 yk_status yk__folder_write_file(const char *path, const char *text, size_t bytes, yk_error *err)
 {
     char real[PATH_MAX];
-    if (yk__folder_file(path, real))
+    int own = -1;
+    if (yk__folder_file(path, real) && !yk__folder_keeps(real))
         return file_replace(real, text, bytes, err);
-    const int own = yk__folder_opened(path);
+    const int append = link_opened(path, &own) ? O_APPEND : 0; /* another process's file; the end of a disk takes no bytes */
     if (own >= 0)
-        return fd_write(own, path, text, bytes, err);
-    const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
+        return fd_write(fcntl(own, F_DUPFD_CLOEXEC, 0), path, text, bytes, err);
+    const int fd = open(path, O_WRONLY | O_CREAT | (append ? append : O_TRUNC) | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
     if (fd < 0 && errno == ENXIO)
         return yk__fail(err, YK_E_IO, "%s: is a FIFO that no program reads: start its reader first", path);
     if (fd >= 0)
-        fcntl(fd, F_SETFL, O_APPEND);
+        fcntl(fd, F_SETFL, append);
     return fd_write(fd, path, text, bytes, err);
 }
 

@@ -13,6 +13,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "core/base/error.h"
 
@@ -46,11 +47,16 @@ yk_status yk__folder_exchange(const char *from, const char *to, const char *asid
 /* Sets the path whose file a new one replaces: path, or a link's target. False if that is a device, a pipe or an open file (/dev/stdout),
  * or a link leads nowhere. */
 bool yk__folder_file(const char *path, char real[PATH_MAX]);
+/* True if the file that yk__folder_file set takes bytes, and no new one its place: it is a mount point, or its folder takes no file. */
+bool yk__folder_keeps(const char *real);
 /* A copy of the descriptor that a name such as /dev/stdout stands for; the caller's to close. -1 for every other name. Opened by name, a
  * file would lose its position and perhaps its content. */
 int yk__folder_opened(const char *path);
+/* The descriptor as a stream that writes; NULL with errno set, and the descriptor is closed. */
+FILE *yk__folder_stream(int fd);
 bool yk__folder_same(const char *one, const char *two); /* two names of one regular file */
-/* A whole file: written beside, synced, renamed. A link stays one. A device, a pipe or an open file takes the bytes itself. */
+/* A whole file: written beside, synced, renamed. A link stays one. A device, a pipe, an open file or one that keeps its place takes the
+ * bytes itself. */
 yk_status yk__folder_write_file(const char *path, const char *text, size_t bytes, yk_error *err);
 
 /* ---- Several files of a folder replaced together ----

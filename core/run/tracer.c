@@ -18,6 +18,8 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
+#include "core/io/folder.h"
+#include "core/io/json.h"
 
 #define EVENTS (1u << 20) /* at most: 48 MB */
 #define PENDING 64u /* points that queue_span knows */
@@ -254,9 +256,12 @@ static void write_trace(yk__tracer *tracer)
 {
     json_t *whole = json_pack("{s:o, s:s, s:{s:i, s:i}}", "traceEvents", trace_json(tracer), "displayTimeUnit", "ms", "otherData",
                               "dropped", (int)tracer->dropped, "unknown", (int)tracer->unknown);
+    char *text = whole ? yk__json_dump(whole, JSON_COMPACT) : NULL;
+    yk_error err = YK_ERROR_INIT;
     tracer->written = true;
-    if (!whole || json_dump_file(whole, tracer->path, JSON_COMPACT))
-        yk__log(YK_LOG_WARN, "trace", "%s: the trace could not be written", tracer->path);
+    if (!text || yk__folder_write_file(tracer->path, text, strlen(text), &err))
+        yk__log(YK_LOG_WARN, "trace", "%s: the trace could not be written", text ? err.text : tracer->path);
+    yk__free(text);
     json_decref(whole);
 }
 

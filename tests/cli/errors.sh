@@ -316,6 +316,12 @@ kept_open() ( # a name of an open file: what is there before and comes after sta
         { echo head; "$yoke" tokenize --tokenizer bytes text --output $to; echo tail; } >opened || return 1
         { echo head; cat ids; echo tail; } | cmp - opened || return 1
     done
+    { echo head; "$yoke" config --config-file /dev/stdout --devices cpu --force; echo tail; } >opened || return 1
+    "$yoke" config --config-file settings.yaml --devices cpu && { echo head; cat settings.yaml; echo tail; } | cmp - opened || return 1
+    # shellcheck disable=SC2086
+    { echo head; "$yoke" trace --steps 1 --skip 0 --output /dev/stdout -- "$yoke" train $short --json; echo; echo tail; } >opened ||
+        return 1
+    [ "$(sed -n '1p;$p' opened | xargs)" = "head tail" ] && grep -q '^{"traceEvents".*}$' opened || return 1
     { echo head; "$yoke" predict --from model --data idx:images --output /dev/stdout; echo tail; } >opened || return 1
     [ "$(sed -n '1p;$p' opened | xargs)" = "head tail" ] && [ "$(wc -l <opened)" = 202 ] || return 1
     # shellcheck disable=SC2086
@@ -334,10 +340,13 @@ kept_input() (
     done
     mkdir tok && printf '[UNK]\na\n' >tok/vocab.txt && echo 1 | tee er a.bin >b.bin && cp rows c+d.txt &&
         echo '{"train_batch_size": 4, "gradient_clipping": 1.0}' | tee ds.json >cat.json || return 1
-    kept() { # kept FILE ARGUMENTS...
+    stays() { # stays FILE ARGUMENTS...
         file=$1
         shift
-        cp "$file" same && refuses 2 "which would be lost" "$@" "$file" && cmp same "$file" || { echo "$file: $*"; return 1; }
+        cp "$file" same && refuses 2 "would be lost" "$@" && cmp same "$file" || { echo "$file: $*"; return 1; }
+    }
+    kept() { # kept FILE ARGUMENTS...: with the file behind them
+        stays "$@" "$1"
     }
     new="train --output-dir no --model bert --tokenizer bytes --data"
     # shellcheck disable=SC2086
@@ -348,9 +357,74 @@ kept_input() (
         kept model/config.json predict --from model --data idx:images --output &&
         kept model/model.safetensors train --from model --data idx:images --output-dir no --log &&
         kept tok/vocab.txt tokenize --tokenizer tok text --output &&
-        "$yoke" predict --from model --data idx:images --output model/config.json.txt
+        "$yoke" predict --from model --data idx:images --output model/config.json.txt || return 1
+    mkdir tk o8 && cp rows.txt o8 && cp rows.txt o8/predictions.jsonl && cp cat.json o8/categories.json &&
+        printf 'yoke: 1\ntrain:\n  log: ds.json\n' >in.yaml &&
+        head -c 64 /dev/zero | tee tk/a2.bin >tk/part.u16 || return 1
+    # shellcheck disable=SC2086
+    kept tk/a2.bin train --output-dir no --model gpt2 --data 'tokens:tk/*.bin' --log &&
+        kept tk/part.u16 train --output-dir no --model gpt2 --data tokens:tk --log &&
+        kept o8/categories.json $new csv:o8/rows.txt,text=one --log && kept ds.json $new csv:rows.txt --config-file in.yaml --deepspeed &&
+        stays o8/predictions.jsonl train --output-dir o8 --model bert --tokenizer bytes --data csv:rows.txt --do-predict --eval-data \
+            jsonl:o8/predictions.jsonl &&
+        stays ds.json trace --output ds.json -- "$yoke" $new csv:rows.txt --deepspeed ds.json
 )
 ok "a result in the place of its input is refused" kept_input
+kept_settings() ( # files that no argument names
+    cd "$out" && mkdir -p home/yoke && printf 'yoke: 1\ntrain:\n  learning-rate: 0.1\n' | tee home/yoke/config.yaml >env.yaml || return 1
+    new="train --output-dir no --model bert --tokenizer bytes --data csv:rows.txt --log"
+    # shellcheck disable=SC2030,SC2086
+    (export YOKE_CONFIG_FILE=env.yaml && refuses 2 "which would be lost" $new env.yaml) && cmp env.yaml home/yoke/config.yaml || return 1
+    # shellcheck disable=SC2086
+    (unset YOKE_CONFIG_FILE && export XDG_CONFIG_HOME="$PWD/home" && ! "$yoke" $new home/yoke/config.yaml 2>err) && cat err &&
+        grep -q "home/yoke/config.yaml: is a file of the settings, which would be lost" err && cmp env.yaml home/yoke/config.yaml
+)
+ok "so is one in the place of settings that no argument names" kept_settings
+again() ( # each twice: an earlier result is no input
+    cd "$out" && mkdir again && printf '[UNK]\n[CLS]\n[SEP]\na\n' >again/vocab.txt && echo 'a a' >again/text || return 1
+    twice() { # twice ARGUMENTS...
+        "$yoke" "$@" && "$yoke" "$@" || { echo "twice: $*"; return 1; }
+    }
+    # shellcheck disable=SC2086
+    twice tokenize --tokenizer again again/text --output again/ids.bin && twice train $short --log images/log.gz &&
+        twice train $short --run-name exp1 --report-to tensorboard --log exp1 &&
+        twice train $short --log run.jsonl --log run.jsonl &&
+        twice trace --steps 1 --skip 0 --output t.json -- "$yoke" train $short || return 1
+    (cd again && twice tokenize --tokenizer . text --output train.bin) && rm images/log.gz || return 1
+    mkdir logged && cp tk/a2.bin logged && echo '{"step": 1}' >logged/log.jsonl && # which fails for its few rows
+        ! "$yoke" train --output-dir no --model gpt2 --data tokens:logged --log logged/log.jsonl 2>err && ! grep "would be lost" err
+)
+ok "a result takes the place of an earlier one beside inputs" again
+weak() { # weak ARGUMENTS...: without root's right to write anywhere
+    if [ "$(id -u)" = 0 ]; then
+        setpriv --bounding-set=-dac_override,-dac_read_search "$@"
+    else
+        "$@"
+    fi
+}
+no_folder() ( # a file that may be written, in a folder that may not
+    cd "$out" && mkdir ro && echo old | tee ro/rows >ro/ids && echo a much longer old text >>ro/ids && chmod 555 ro || return 1
+    ! weak touch ro/new && weak "$yoke" predict --from model --data idx:images --output ro/rows && [ "$(wc -l <ro/rows)" = 200 ] &&
+        weak "$yoke" tokenize --tokenizer bytes text --output ro/ids && cmp ids ro/ids &&
+        weak "$yoke" config --config-file ro/rows --devices cpu --force && cmp settings.yaml ro/rows || return 1
+    ! weak "$yoke" predict --from model --data idx:images --output ro/new 2>err && grep -q -e "--output ro/new: Permission denied" err
+)
+mounted() ( # a file that a bind put there
+    cd "$out" && echo old | tee bound >place && unshare -rm sh -c 'mount --bind bound place && "$@" --output place' sh \
+        "$yoke" predict --from model --data idx:images && [ "$(wc -l <bound)" = 200 ] &&
+        unshare -rm sh -c 'mount --bind bound place && "$@" --output place' sh "$yoke" tokenize --tokenizer bytes text && cmp ids bound
+)
+if [ "$(id -u)" != 0 ] || setpriv --bounding-set=-dac_override,-dac_read_search true 2>/dev/null; then
+    ok "a file whose folder takes no new one is written itself" no_folder
+    chmod 755 "$out/ro"
+else
+    skip "a file whose folder takes no new one is written itself" "no right to drop a right"
+fi
+if : >"$out/bound" && : >"$out/place" && unshare -rm mount --bind "$out/bound" "$out/place" 2>/dev/null; then
+    ok "a file that is a mount point is written itself" mounted
+else
+    skip "a file that is a mount point is written itself" "no right to mount"
+fi
 
 # An input that is missing or not to be read is 2 in every command.
 missing() {

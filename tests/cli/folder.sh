@@ -186,7 +186,11 @@ damaged() { # its name is one that this run has to write
     short --max-steps 8 && : >"$out/o/checkpoint-8/trainer_state.json" &&
         short --max-steps 8 --resume-from-checkpoint last 2>"$out/err" || return 1
     cat "$out/err"
-    grep -q "checkpoint-8/trainer_state.json: .*is damaged, and a save replaces it" "$out/err" && left checkpoint-4 checkpoint-8 &&
+    [ "$(grep -c "checkpoint-8/trainer_state.json: .*is damaged, and a save replaces it" "$out/err")" = 1 ] &&
+        left checkpoint-4 checkpoint-8 && rm "$out/o/checkpoint-8/trainer_state.json" && # as a copy in the names' order that broke off
+        short --max-steps 8 --resume-from-checkpoint last 2>"$out/err" || return 1
+    cat "$out/err"
+    grep -q "o/checkpoint-8: it has no trainer_state.json: this checkpoint is damaged, and a save replaces it" "$out/err" &&
         short --max-steps 12 --resume-from-checkpoint "$out/o/checkpoint-8"
 }
 ok "a damaged checkpoint is named and replaced" damaged
@@ -206,18 +210,29 @@ aside() { # where no file system exchanges names
     used 2 "called $out/o/checkpoint-8.yoke-old: rename that to $out/o/checkpoint-8" --resume-from-checkpoint "$out/o/checkpoint-8/"
 }
 ok "a checkpoint that a save put aside is named" aside
-taken() { # checkpoint-6 is of another program, too, and no step of this run
-    for dir in "$@"; do
-        rm -rf "$out/o" && mkdir -p "$out/o/$dir" "$out/o/checkpoint-6" &&
-            echo '{"global_step": 8}' >"$out/o/checkpoint-6/trainer_state.json" &&
-            cp "$out/o/checkpoint-6/trainer_state.json" "$out/o/$dir" || return 1
-        case $dir in *best) set -- --save-total-limit 0 --save-steps 0 --save-strategy best --eval-steps 4;; *) set --;; esac
-        used 1 "$out/o/$dir: is there and is no checkpoint of Yoke (another program wrote" --overwrite-output-dir "$@" &&
-            [ ! -e "$out/o/checkpoint-4" ] && [ ! -e "$out/o/log.jsonl" ] || return 1
-    done
-    rm -r "$out/o/$dir" && short
+taken() { # taken KIND NAME ARGUMENTS...: checkpoint-6 is of another program, too, and no step of this run
+    kind=$1 place=$2 words="is no folder: a checkpoint cannot take its place"
+    shift 2
+    rm -rf "$out/o" && mkdir -p "$out/o/checkpoint-6" && echo '{"global_step": 8}' >"$out/o/checkpoint-6/trainer_state.json" || return 1
+    case $kind in
+    folder) cp -r "$out/o/checkpoint-6" "$out/o/$place" && words="is there and is no checkpoint of Yoke (another program wrote";;
+    link) ln -s "$out/m" "$out/o/$place";;
+    file) echo mine >"$out/o/$place";;
+    esac
+    used 1 "$out/o/$place: $words" --overwrite-output-dir --log "$out/o/log.jsonl" "$@" && [ ! -e "$out/o/checkpoint-4" ] &&
+        [ ! -e "$out/o/log.jsonl" ] && rm -r "$out/o/$place"
 }
-ok "a place that another program has is an error before the first step" taken checkpoint-8 checkpoint-best
+taken_ways() {
+    for way in checkpoint-8 "checkpoint-best --load-best-model-at-end --eval-steps 4" \
+        "checkpoint-best --save-total-limit 0 --save-steps 0 --save-strategy best --eval-steps 4"; do
+        for kind in folder link file; do
+            # shellcheck disable=SC2086
+            taken $kind $way || { echo "$kind: $way"; return 1; }
+        done
+    done
+    short --log "$out/o/log.jsonl" && [ -s "$out/o/log.jsonl" ]
+}
+ok "a place that another program has is an error before the first step" taken_ways
 rm -rf "$out/o" && short >"$out/lines" 2>&1
 ok "a used folder is refused" used 2 "--output-dir $out/o: there is a training's output already (config.json): --overwrite-output-dir"
 rm -f "$out/o"/*.*

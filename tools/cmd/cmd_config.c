@@ -312,9 +312,11 @@ static int file_write(const yk__cli *cli, const char *named, answers given)
     const char *reason;
     FILE *f;
     folders_make(named);
-    const bool whole = yk__folder_file(named, path); /* a link stays one; through one that leads nowhere its target is made */
+    const int own = yk__folder_opened(named);
+    /* A link stays one; through one that leads nowhere its target is made. */
+    const bool whole = own < 0 && yk__folder_file(named, path) && !yk__folder_keeps(path);
     snprintf(fresh, sizeof fresh, "%s%s", whole ? path : named, whole ? YK__FOLDER_TMP : "");
-    f = fopen(fresh, "we");
+    f = own >= 0 ? yk__folder_stream(own) : fopen(fresh, "we");
     if (f)
         file_print(f, given);
     reason = f ? yk__cli_close_file(f) : strerror(errno);
@@ -330,9 +332,9 @@ static int file_write(const yk__cli *cli, const char *named, answers given)
         printf("{\"written\": ");
         yk__json_text(named);
         printf("}\n");
-    } else
-        printf("written to %s; yoke launch and yoke train read it%s%s\n", named, yk__cli_text(cli, "config-file") ? ": --config-file " : "",
-               yk__cli_text(cli, "config-file") ? named : "");
+    } else /* standard output may be the file */
+        fprintf(own >= 0 ? stderr : stdout, "written to %s; yoke launch and yoke train read it%s%s\n", named,
+                yk__cli_text(cli, "config-file") ? ": --config-file " : "", yk__cli_text(cli, "config-file") ? named : "");
     return YK_EXIT_OK;
 }
 

@@ -3,13 +3,16 @@
  * The command yoke trace: runs a program whose ranks trace some steps each (core/run/tracer.c), and joins the traces to one file. yoke.c
  * calls it by its table of commands, in the main thread; the exit code is the program's.
  */
+#define _GNU_SOURCE /* memmem */
 #include "tools/cli.h"
 
 #include <errno.h>
 #include <jansson.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,6 +20,8 @@
 #include "core/base/mem.h"
 #include "core/base/nearest.h"
 #include "core/control/control.h" /* YK__RANKS */
+#include "core/io/folder.h"
+#include "core/io/json.h"
 
 static const yk__cli_option options[] = {
     {"output", "FILE", "trace.json", "where the trace goes", NULL},
@@ -135,27 +140,51 @@ static int join_parts(const char *output, const char *parts)
     json_t *events = json_array(), *whole;
     bool joined[YK__RANKS];
     unsigned ranks = 0;
-    int failed;
+    yk_error err = YK_ERROR_INIT;
     for (unsigned rank = 0; rank < YK__RANKS; rank++) /* some may write on other hosts */
         ranks += joined[rank] = join_part(parts, rank, events);
     whole = json_pack("{s:o, s:s}", "traceEvents", events, "displayTimeUnit", "ms");
-    failed = !ranks || json_dump_file(whole, output, JSON_COMPACT);
+    char *text = ranks ? yk__json_dump(whole, JSON_COMPACT) : NULL;
+    if (ranks && !text)
+        yk__fail_mem(&err, 0, output);
+    else if (ranks)
+        yk__folder_write_file(output, text, strlen(text), &err);
+    const bool failed = !ranks || err.status;
     if (!ranks)
         fprintf(stderr, "yoke trace: the program has written no trace: it made no step with Yoke, or ended before\n");
     else if (failed)
-        fprintf(stderr, "yoke trace: %s: %s; the ranks' traces stay in %s.*\n", output, strerror(errno), parts);
+        fprintf(stderr, "yoke trace: %s; the ranks' traces stay in %s.*\n", err.text, parts);
     else
         fprintf(stderr, "yoke trace: %s holds %zu events of %u rank%s\n", output, json_array_size(events), ranks, ranks > 1 ? "s" : "");
     if (!failed)
         remove_parts(parts, joined);
+    yk__free(text);
     json_decref(whole);
     return failed ? YK_EXIT_FAILED : YK_EXIT_OK;
 }
 
-/* No other file has this name: a name such as FILE.0 may be the user's. */
+/* No other file has this name: a name such as FILE.0 may be the user's. Parts of a trace for a device or an open file, such as /dev/stdout,
+ * lie in the current folder. */
 static char *parts_name(const char *output)
 {
-    return yk__format("%s.part-%llx%x", output, (unsigned long long)time(NULL), (unsigned)getpid());
+    char real[PATH_MAX];
+    const char *base = yk__folder_file(output, real) && !yk__folder_keeps(real) ? output : "trace.json";
+    return yk__format("%s.part-%llx%x", base, (unsigned long long)time(NULL), (unsigned)getpid());
+}
+
+/* False after a message if the trace would replace a file that is no trace: PROGRAM may read it, by whatever option, variable or folder. */
+static bool target_check(const char *output)
+{
+    char real[PATH_MAX], head[4097] = "";
+    struct stat st;
+    FILE *f = yk__folder_file(output, real) && !stat(real, &st) && S_ISREG(st.st_mode) ? fopen(real, "re") : NULL;
+    const size_t n = f ? fread(head, 1, sizeof head - 1, f) : 0;
+    if (f)
+        fclose(f);
+    if (!n || memmem(head, n, "\"traceEvents\"", 13))
+        return true;
+    yk__cli_usage(&command, "--output %s: is there and is no trace, and would be lost: name another file, or remove it", output);
+    return false;
 }
 
 int yk__cmd_trace(int argc, char **argv)
@@ -169,7 +198,7 @@ int yk__cmd_trace(int argc, char **argv)
         return done;
     yk__cli_int(&cli, "steps", 1, 1000, &bad);
     yk__cli_int(&cli, "skip", 0, INT64_C(1) << 40, &bad);
-    if (bad)
+    if (bad || !target_check(yk__cli_text(&cli, "output")))
         return YK_EXIT_USAGE;
     parts = parts_name(yk__cli_text(&cli, "output"));
     if (!parts || setenv("YOKE_TRACE", parts, 1)) {

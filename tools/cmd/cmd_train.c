@@ -523,7 +523,7 @@ static int run_training(const yk__cli *cli)
     if (yk_ok(r.job))
         train_begin(&r);
     if (yk_ok(r.job))
-        checkpoints_place(&r.kept, r.job, &r.save_when, r.first, r.total, r.per_epoch);
+        checkpoints_place(&r.kept, r.job, &r.save_when, r.best.save, r.first, r.total, r.per_epoch);
     if (yk_ok(r.job))
         train_reports_open(&r);
     if (yk_ok(r.job)) {

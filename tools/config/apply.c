@@ -173,8 +173,16 @@ static double ranks_count(const settings *s)
     return err.status ? 0 : n;
 }
 
+static const char *files_read[SOURCES + 1]; /* NULL ends them; static, as checks of options ask much later */
+
+const char *settings_file(size_t i)
+{
+    return i < SOURCES ? files_read[i] : NULL;
+}
+
 static void applier_read(applier *a)
 {
+    size_t files = 0;
     const char *size = getenv("YOKE_WORLD_SIZE");
     a->read.ranks = size ? strtod(size, NULL) : a->read.ranks;
     if (!a->rank && command_has(a->command, "devices") && !command_launches(a->command))
@@ -185,6 +193,8 @@ static void applier_read(applier *a)
         snprintf(option, sizeof option, "--%.*s", (int)strcspn(sources[i].names, "|"), sources[i].names);
         if (!a->given[i] || is_none(a->given[i]))
             continue;
+        if (!sources[i].words)
+            files_read[files++] = a->given[i];
         if (sources[i].words)
             settings_read_strategy(&a->read, option, a->given[i]);
         else if (sources[i].table)
@@ -192,6 +202,7 @@ static void applier_read(applier *a)
         else
             settings_read(&a->read, a->given[i]);
     }
+    files_read[files] = NULL;
 }
 
 /* The option has no effect in this run: a line says so unless the file lacks the key, and the fate of its keys for --dry-run. */

@@ -24,6 +24,8 @@ typedef struct settings_job {
 /* argv with the files' options, of *argc (updated) arguments; valid until the process ends. NULL with the exit code in *code, after
  * messages, or after the fates of all keys for --dry-run of a command other than `yoke launch`. */
 char **settings_apply(const settings_job *job, int *argc, char **argv, int *code);
+/* Number i of the files of settings that settings_apply read, typed or not; NULL after the last. */
+const char *settings_file(size_t i);
 /* "--NAME=VALUE"; yk__free() it. NULL without memory. */
 char *settings_word(const settings_option *o);
 /* The command's verdict on keys whose options are among these arguments: it becomes the fate of each key. What the command refuses for good

@@ -141,9 +141,10 @@ void predict_write(yk_job *job, yk_model *m, yk_data *data, const char *path, co
     if (!predict_check(job, data))
         return;
     const int own = writes ? yk__folder_opened(path) : -1;
-    const bool fresh = writes && own < 0 && yk__folder_file(path, real); /* else a device, a pipe or an open file takes the lines */
+    /* Else the file itself takes the lines. */
+    const bool fresh = writes && own < 0 && yk__folder_file(path, real) && !yk__folder_keeps(real);
     snprintf(to, sizeof to, "%s%s", fresh ? real : path ? path : "", fresh ? YK__FOLDER_TMP : "");
-    FILE *f = own >= 0 ? fdopen(own, "w") : writes ? fopen(to, "we") : stdout;
+    FILE *f = own >= 0 ? yk__folder_stream(own) : writes ? fopen(to, "we") : stdout;
     if (f)
         predict_rows(job, m, data, f, json);
     if (!f || writes)
@@ -154,6 +155,6 @@ void predict_write(yk_job *job, yk_model *m, yk_data *data, const char *path, co
         unlink(to);
     if (!reason)
         return;
-    snprintf(text, sizeof text, "%s%.4000s: %s", option, path, reason);
+    snprintf(text, sizeof text, "%s%.4000s: %s", option, f || access(path, F_OK) ? path : to, reason);
     yk_fail(job, YK_E_IO, text);
 }

@@ -388,26 +388,27 @@ void checkpoints_clear(const char *dir)
         closedir(d);
 }
 
-/* True if a run of these steps saves under the name. */
-static bool is_due(const char *name, const train_when *when, uint64_t first, uint64_t total, uint64_t epoch)
+/* True if a run of these steps saves under the name. best: it keeps checkpoint-best. */
+static bool is_due(const char *name, const train_when *when, bool best, uint64_t first, uint64_t total, uint64_t epoch)
 {
     entry e;
-    if (when->strategy == TRAIN_BEST)
-        return !strcmp(name, "checkpoint-best");
+    if (!strcmp(name, "checkpoint-best"))
+        return best;
     if (!entry_parse(name, &e) || e.ending != PLAIN)
         return false;
     const uint64_t step = (uint64_t)e.step;
     return step > first && step <= total && train_when_due(when, step, epoch && step % epoch == 0);
 }
 
-void checkpoints_place(const checkpoints *c, yk_job *job, const train_when *when, uint64_t first, uint64_t total, uint64_t epoch)
+void checkpoints_place(const checkpoints *c, yk_job *job, const train_when *when, bool best, uint64_t first, uint64_t total,
+                       uint64_t epoch)
 {
     yk_error err = YK_ERROR_INIT;
     DIR *d = yk_ok(job) && yk_is_main(job) ? opendir(c->dir) : NULL;
     for (struct dirent *f; d && !err.status && (f = yk__folder_next(d, c->dir, &err));) {
         char path[4352];
         snprintf(path, sizeof path, "%s/%s", c->dir, f->d_name);
-        if (is_due(f->d_name, when, first, total, epoch))
+        if (is_due(f->d_name, when, best, first, total, epoch))
             yk__checkpoint_place(path, &err);
     }
     if (d)

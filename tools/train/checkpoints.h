@@ -39,9 +39,10 @@ bool checkpoint_same_steps(const checkpoints *c, uint64_t rows, uint64_t batch, 
 int64_t checkpoint_step(const checkpoints *c);
 /* Called by rank 0 while it holds dir's lock: removes our remains of interrupted saves. */
 void checkpoints_clear(const char *dir);
-/* Fails the job if a folder that is no checkpoint of Yoke has the name of one that steps first + 1 to total of a run would save.
- * `epoch`: steps of one. Collective. */
-void checkpoints_place(const checkpoints *c, yk_job *job, const train_when *when, uint64_t first, uint64_t total, uint64_t epoch);
+/* Fails the job if a file, a link or a folder that is no checkpoint of Yoke has the name of one that steps first + 1 to total of a run
+ * would save. best: the run keeps checkpoint-best too. `epoch`: steps of one. Collective. */
+void checkpoints_place(const checkpoints *c, yk_job *job, const train_when *when, bool best, uint64_t first, uint64_t total,
+                       uint64_t epoch);
 /* True if dir has a checkpoint. */
 bool checkpoint_any(const char *dir);
 void checkpoints_free(checkpoints *c);

@@ -6,95 +6,149 @@
 #include "tools/train/inputs.h"
 
 #include <dirent.h>
+#include <fnmatch.h>
+#include <glob.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "core/io/folder.h"
+#include "tools/config/apply.h"
 
-/* Endings of names in folders of models, tokenizers, checkpoints and data. Other files there may be earlier results. */
-static const char *const endings[] = {"config.json", "tokenizer.json", "special_tokens_map.json", "added_tokens.json", "vocab.txt",
-                                      "vocab.json",  "merges.txt",     "chat_template.jinja",     "trainer_state.json", ".safetensors",
-                                      ".index.json", "ubyte",          ".bin",                    ".gz"};
+/* Names of files that are read in a folder of each kind, as patterns. Other files there may be earlier results. */
+#define TOKENIZER_NAMES \
+    "config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.txt", "vocab.json", \
+        "merges.txt", "chat_template.jinja"
+static const char *const of_tokenizer[] = {TOKENIZER_NAMES, NULL};
+static const char *const of_model[] = {TOKENIZER_NAMES, "generation_config.json", "trainer_state.json", "best.json", "*.safetensors",
+                                       "*.index.json", "pytorch_model*.bin", NULL};
+static const char *const of_images[] = {"*ubyte", "*ubyte.gz", NULL}, *const of_records[] = {"*.bin", "*.bin.gz", NULL};
 
-static bool name_is_input(const char *name)
+static const struct kind {
+    const char *name;
+    const char *const *names; /* NULL: it reads no folder */
+    bool shards;              /* a pattern is the files that it names, and every file of a folder but lines of a log counts */
+    bool tables;              /* it reads categories.json beside the file */
+} kinds[] = {
+    {"idx", of_images, false, false}, {"cifar10", of_records, false, false}, {"tokens", of_records, true, false},
+    {"csv", NULL, false, true},       {"jsonl", NULL, false, true},          {"lines", NULL, false, true},
+};
+static const struct kind plain;
+
+static bool name_fits(const char *const *names, const char *name)
 {
-    const size_t n = strlen(name);
-    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
-        const size_t k = strlen(endings[i]);
-        if (n >= k && !strcmp(name + n - k, endings[i]))
-            return true;
-    }
-    return false;
+    while (*names && fnmatch(*names, name, 0))
+        names++;
+    return *names;
 }
 
-/* True if `to` is the input, or an input's file in it, if that is a folder. */
-static bool input_has(const char *input, const char *to)
+/* True if the file is empty or begins as a line of a log does. */
+static bool file_is_log(const char *path)
+{
+    char head[2] = "{\"", first[2] = "{\"";
+    FILE *f = fopen(path, "re");
+    if (f && fread(first, 1, sizeof first, f) == 0)
+        memcpy(first, head, sizeof first);
+    if (f)
+        fclose(f);
+    return f && !memcmp(first, head, sizeof first);
+}
+
+/* True if `to` is the input, or a file of these names in it, if that is a folder. */
+static bool input_has(const char *input, const struct kind *kind, const char *to)
 {
     bool has = yk__folder_same(input, to);
-    DIR *d = *input && !has ? opendir(input) : NULL;
+    DIR *d = kind->names && *input && !has ? opendir(input) : NULL;
     for (struct dirent *e; d && !has && (e = readdir(d));) {
         char path[4400];
         snprintf(path, sizeof path, "%.4096s/%s", input, e->d_name);
-        has = name_is_input(e->d_name) && yk__folder_same(path, to);
+        has = yk__folder_same(path, to) && (name_fits(kind->names, e->d_name) || (kind->shards && !file_is_log(path)));
     }
     if (d)
         closedir(d);
     return has;
 }
 
+static bool part_has(const char *part, const struct kind *kind, const char *to)
+{
+    glob_t found = {0};
+    bool has = input_has(part, kind, to);
+    if (!has && kind->shards && !glob(part, GLOB_NOSORT, NULL, &found))
+        for (size_t i = 0; i < found.gl_pathc && !has; i++)
+            has = yk__folder_same(found.gl_pathv[i], to);
+    globfree(&found);
+    return has;
+}
+
+static bool categories_are(const char *table, const char *to)
+{
+    char path[4400];
+    const char *slash = strrchr(table, '/');
+    snprintf(path, sizeof path, "%.*scategories.json", slash ? (int)(slash + 1 - table) : 0, table);
+    return yk__folder_same(path, to);
+}
+
 /* True for a part between '+' of KIND:PATH+PATH, or a file of the options that follow. A path may have a '+' itself. */
 static bool spec_has(const char *spec, const char *to)
 {
     const char *at = strchr(spec, ':');
+    const struct kind *kind = &plain;
     char path[4096];
     if (!at)
         return false;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (!strncmp(kinds[i].name, spec, (size_t)(at - spec)) && !kinds[i].name[at - spec])
+            kind = &kinds[i];
     snprintf(path, sizeof path, "%.*s", (int)strcspn(at + 1, ","), at + 1);
-    if (input_has(path, to))
+    if (part_has(path, kind, to) || (kind->tables && categories_are(path, to)))
         return true;
     for (; at; at = strpbrk(at + 1, "+,")) {
         const char *from = at + 1;
         if (*at == ',')
             from += strcspn(from, "=,") + (from[strcspn(from, "=,")] == '=');
         snprintf(path, sizeof path, "%.*s", (int)strcspn(from, *at == ',' ? "," : "+,"), from);
-        if (input_has(path, to))
+        if (part_has(path, *at == ',' ? &plain : kind, to))
             return true;
     }
     return false;
 }
 
-static const char *const writes[] = {"output", "log"};
+/* The option whose input has this file; "a file of settings" for these; NULL if none has it. */
+static const char *reader_find(const yk__cli *cli, const char *to)
+{
+    static const struct kind model = {"", of_model, false, false}, tokenizer = {"", of_tokenizer, false, false};
+    static const struct {
+        const char *option;
+        const struct kind *kind; /* NULL: KIND:PATH says it */
+    } reads[] = {{"--data", NULL},    {"--eval-data", NULL},       {"--eval-rows", &plain},
+                 {"--from", &model}, {"--tokenizer", &tokenizer}, {"--resume-from-checkpoint", &model}};
+    const char *file;
+    for (size_t i = 0; i < sizeof reads / sizeof reads[0]; i++) {
+        const char *given = yk__cli_text(cli, reads[i].option + 2);
+        if (given && (reads[i].kind ? input_has(given, reads[i].kind, to) : spec_has(given, to)))
+            return reads[i].option;
+    }
+    for (size_t i = 0; (file = settings_file(i)); i++)
+        if (yk__folder_same(file, to))
+            return "the settings";
+    return NULL;
+}
 
 void inputs_keep(const yk__cli *cli, bool *bad)
 {
-    static const char *const reads[] = {"data", "eval-data", "eval-rows", "from", "tokenizer", "resume-from-checkpoint"};
-    for (size_t k = 0; k < 2; k++) {
-        const char *to = yk__cli_text(cli, writes[k]);
+    static const char *const writes[] = {"output", "log", "output-dir"};
+    for (size_t k = 0; k < sizeof writes / sizeof writes[0]; k++) {
+        const char *given = yk__cli_text(cli, writes[k]), *reader = NULL;
+        const bool predicts = k == 2;
+        char to[4400];
         struct stat st;
-        for (size_t i = 0; to && !stat(to, &st) && i < sizeof reads / sizeof reads[0]; i++) {
-            const char *given = yk__cli_text(cli, reads[i]);
-            if (!given || !(i < 2 ? spec_has(given, to) : input_has(given, to)))
-                continue;
-            yk__cli_usage(cli->command, "--%s %s: is a file of --%s, which would be lost: name another file", writes[k], to, reads[i]);
-            *bad = true;
-        }
-    }
-}
-
-bool inputs_keep_words(const yk__cli *cli, char *const *words)
-{
-    for (size_t k = 0; k < 2; k++) {
-        const char *to = yk__cli_text(cli, writes[k]);
-        int named = 0;
-        for (char *const *w = words; to && *w; w++) {
-            const char *eq = **w == '-' ? strchr(*w, '=') : NULL;
-            named += yk__folder_same(eq ? eq + 1 : *w, to);
-        }
-        if (named < 2)
+        snprintf(to, sizeof to, "%.4096s%s", given ? given : "", predicts ? "/predictions.jsonl" : "");
+        if (given && (!predicts || yk__cli_on(cli, "do-predict")) && !stat(to, &st))
+            reader = reader_find(cli, to);
+        if (!reader)
             continue;
-        yk__cli_usage(cli->command, "--%s %s: another option names this file, which would be lost: name another file", writes[k], to);
-        return false;
+        yk__cli_usage(cli->command, "--%s %s: %s%sis a file of %s, which would be lost: name another %s", writes[k], given,
+                      predicts ? to : "", predicts ? " " : "", reader, predicts ? "folder" : "file");
+        *bad = true;
     }
-    return true;
 }

@@ -115,7 +115,7 @@ FILE *logfile_open(const char *path, int64_t kept)
     const int own = yk__folder_opened(path);
     FILE *f;
     if (own >= 0) /* /dev/stdout: the lines that are there are not this run's */
-        return fdopen(own, "w");
+        return yk__folder_stream(own);
     if (again && !lines_cut(path, kept))
         return NULL;
     f = file_open(path, again);

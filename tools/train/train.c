@@ -91,7 +91,7 @@ static bool asks_plan(const yk__cli *cli)
 
 int train_main(const yk__cli_command *command, int argc, char **argv, bool (*check)(const yk__cli *cli), int (*run)(const yk__cli *cli))
 {
-    char **planned = NULL, **typed = train_arguments(argc, argv);
+    char **planned = NULL;
     yk__cli cli;
     int code;
     argv = settings_apply(&(settings_job){command, check}, &argc, argv, &code);
@@ -99,15 +99,12 @@ int train_main(const yk__cli_command *command, int argc, char **argv, bool (*che
         code = YK_EXIT_USAGE;
         argv = yk__spell(command, &argc, argv);
     }
-    if (!argv) {
-        free(typed);
+    if (!argv)
         return code;
-    }
     char **args = train_arguments(argc, argv);
     code = yk__cli_parse(command, argc, argv, &cli);
-    if (code < 0 && ((check && !check(&cli)) || (typed && !inputs_keep_words(&cli, typed))))
+    if (code < 0 && check && !check(&cli))
         code = YK_EXIT_USAGE;
-    free(typed);
     if (code < 0 && asks_plan(&cli)) {
         planned = search_apply(&cli, args[0], &argc, args + 1, &code); /* args: parsing reorders argv */
         free(args);

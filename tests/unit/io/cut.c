@@ -5,11 +5,13 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/base/mem.h"
@@ -23,6 +25,7 @@
 
 static int entries_left = -1; /* entries until readdir fails; -1: it never does */
 static int writes;            /* calls of write */
+static int opened_as;         /* flags of the last open */
 static struct swap {
     const char *from, *to; /* `from` takes the place of `to` */
     int opens;             /* opens of `to` before that; 0: no swap */
@@ -55,6 +58,7 @@ int open(const char *path, int flags, ...)
     const unsigned mode = flags & O_CREAT ? va_arg(more, unsigned) : 0;
     va_end(more);
     const int fd = libc(path, flags, mode);
+    opened_as = flags;
     if (swap.opens && !strcmp(path, swap.to) && !--swap.opens)
         ck_assert_int_eq(rename(swap.from, swap.to), 0);
     return fd;
@@ -333,6 +337,39 @@ START_TEST(units_of_types_are_the_parts_that_have_an_order)
 }
 END_TEST
 
+/* The end of a disk takes no bytes; another process's file has lines already. */
+START_TEST(a_device_is_written_from_its_begin_and_a_file_that_another_process_has_open_at_its_end)
+{
+    char path[] = "/tmp/yoke-cut-XXXXXX", other[64], text[16] = "";
+    yk_error err = YK_ERROR_INIT;
+    ck_assert_msg(!yk__folder_write_file("/dev/null", "x", 1, &err), "%s", err.text);
+    ck_assert_int_eq(opened_as & (O_APPEND | O_ACCMODE), O_WRONLY);
+    int fd = mkstemp(path);
+    ck_assert(fd >= 0 && write(fd, "head", 4) == 4);
+    const pid_t child = fork();
+    if (!child) {
+        pause();
+        _exit(0);
+    }
+    snprintf(other, sizeof other, "/proc/%d/fd/%d", (int)child, fd);
+    ck_assert_int_eq(close(fd), 0);
+    ck_assert_msg(!yk__folder_write_file(other, "tail", 4, &err), "%s", err.text);
+    ck_assert(!kill(child, SIGKILL) && waitpid(child, NULL, 0) == child);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    ck_assert(read(fd, text, sizeof text - 1) == 8 && !close(fd) && !unlink(path));
+    ck_assert_str_eq(text, "headtail");
+}
+END_TEST
+
+START_TEST(a_descriptor_that_takes_no_stream_is_closed)
+{
+    const int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    ck_assert(fd >= 0 && !yk__folder_stream(fd)); /* a stream that writes */
+    ck_assert_int_eq(errno, EINVAL);
+    ck_assert(fcntl(fd, F_GETFD) < 0 && errno == EBADF);
+}
+END_TEST
+
 int main(void)
 {
     TCase *t = tcase_create("cut");
@@ -344,5 +381,7 @@ int main(void)
     tcase_add_test(t, a_file_that_is_touched_is_read_on);
     tcase_add_test(t, a_part_of_a_file_that_is_written_to_is_an_error);
     tcase_add_test(t, units_of_types_are_the_parts_that_have_an_order);
+    tcase_add_test(t, a_device_is_written_from_its_begin_and_a_file_that_another_process_has_open_at_its_end);
+    tcase_add_test(t, a_descriptor_that_takes_no_stream_is_closed);
     return suite_run("cut", t);
 }
