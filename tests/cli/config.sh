@@ -195,7 +195,33 @@ presets() { # the number of an absent key gives way, without a word, to what is 
         beside 0 $files && has '--learning-rate 3e-4' '--momentum 0.9' '--warmup-steps 7' '--loss-scaling fixed=8' \
             '--lr-scheduler-kwargs warmup_max_lr=1' || return 1
     done
+    warm='"scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 3'
+    printf '{"optimizer": {"type": "SGD"}, %s}}}' "$warm" >"$out/warm.json"
+    printf '{"optimizer": {"type": "SGD"}, %s, "warmup_type": "linear"}}}' "$warm" >"$out/linear.json"
+    printf '{"optimizer": {"type": "SGD", "params": {"lr": 0.1}}, "gradient_clipping": 2}' >"$out/rate.json"
+    printf '{"optimizer": {"type": "SGD", "params": {"lr": 0.1}}, %s}}}' "$warm" >"$out/both.json"
+    while IFS='|' read -r one two rate most; do # each order: another file's rate holds, and that of a file of such a warm-up does not
+        for files in "--config-file $out/$one --deepspeed $out/$two" "--config-file $out/$two --deepspeed $out/$one"; do
+            # shellcheck disable=SC2086
+            beside 0 $files && has "--learning-rate $rate" || return 1
+            got=$(sed -n 's/^yoke train: --lr-scheduler-kwargs //p' "$out/shown")
+            [ "$got" = "$most" ] || { echo "$files: $got, expected $most"; return 1; }
+            # shellcheck disable=SC2086
+            rates $files >"$out/said" || { cat "$out/said" "$out/err"; return 1; }
+            case "$one$two" in *rate.json*) ! grep 'has no gradient_clipping' "$out/err" || return 1 ;; esac
+        done
+    done <<'T'
+warm.json|rate.json|0.1|
+linear.json|rate.json|0.1|warmup_type=linear
+both.json|rate.json|0.1|
+warm.json|both.json|0.1|warmup_max_lr=0.001
+linear.json|both.json|0.1|warmup_type=linear,warmup_max_lr=0.001
+both.json|both.json|0.1|warmup_max_lr=0.001
+warm.json|linear.json|0.001|warmup_type=linear,warmup_max_lr=0.001
+T
     [ -n "$yaml" ] || return 0
+    printf 'yoke: 1\ntrain:\n  warmup-ratio: 0.5\n' >"$out/ratio.yaml"
+    beside 0 --config-file "$out/ratio.yaml" --deepspeed "$out/preset.json" && has '--warmup-ratio 0.5' || return 1
     printf 'yoke: 1\ntrain:\n  learning-rate: 3e-4\n  momentum: 0.5\n  loss-scaling: fixed=8\n  warmup-steps: 7\n' >"$out/says.yaml"
     beside 0 --config-file "$out/says.yaml" --deepspeed "$out/preset.json" &&
         has '--learning-rate 3e-4' '--momentum 0.5' '--loss-scaling fixed=8' '--warmup-steps 7' && ! grep warmup_max_lr "$out/shown"
@@ -225,11 +251,58 @@ belongings() { # settings of the file that belong to a value of it that the comm
 {"fp16":{"enabled":true,"loss_scale":8}}|--precision bf16|loss_scale|
 {"fp16":{"enabled":true}}|--bf16||
 {"fp16":{"enabled":true,"loss_scale":8}}|--fp16||loss_scale
+{"fp16":{"enabled":true,"loss_scale":8}}|--bf16 False --fp16 True||loss_scale
+{"fp16":{"enabled":true,"loss_scale":8}}|--fp16 --bf16=false||loss_scale
+{"fp16":{"enabled":true,"loss_scale":8}}|--bf16 --fp16 False|loss_scale|
+{"fp16":{"enabled":true,"loss_scale":8}}|--bf16 False||enabled loss_scale
+{"fp16":{"enabled":true,"loss_scale":8}}|--no-bf16||enabled loss_scale
+{"fp16":{"enabled":true,"loss_scale":8}}|--fp16 false|loss_scale|
+{"fp16":{"enabled":true,"loss_scale":8}}|--no_fp16|loss_scale|
+{"fp16":{"enabled":true}}|--fp16 false||
+{"fp16":{"enabled":true,"loss_scale":8}}|--precision fp16,fp32||loss_scale
+{"fp16":{"enabled":true,"loss_scale":8}}|--precision fp32,half||loss_scale
+{"fp16":{"enabled":true,"loss_scale":8}}|--precision fp32,bf16|loss_scale|
+{"fp16":{"enabled":true,"loss_scale":8}}|--precision 16-mixed||loss_scale
+{"fp16":{"enabled":true,"loss_scale":8}}|--torch_dtype torch.float16||loss_scale
+{"fp16":{"enabled":true,"loss_scale":8}}|--mixed-precision no|loss_scale|
+{"fp16":{"enabled":true,"loss_scale":8}}|--amp||loss_scale
+{"fp16":{"enabled":true,"loss_scale":8}}|--native-amp=True||loss_scale
+{"fp16":{"enabled":true,"loss_scale":8}}|--amp false||enabled loss_scale
 {"zero_optimization":{"stage":3,"param_persistence_threshold":5,"zero_hpz_partition_size":2}}|--shard zero2|threshold partition_size|
 {"zero_optimization":{"stage":3,"param_persistence_threshold":5}}|--shard FULL_SHARD||threshold
 {"tensorboard":{"enabled":true,"output_path":"a","job_name":"x"}}|--report-to none|output_path job_name|
+{"tensorboard":{"enabled":true,"output_path":"a","job_name":"x"}}|--report-to none,jsonl||output_path job_name
 T
-    beside 0 --fsdp-config '{"sharding_strategy": "SHARD_GRAD_OP"}' --shard zero2
+    beside 0 --fsdp-config '{"sharding_strategy": "SHARD_GRAD_OP"}' --shard zero2 || return 1
+    while IFS='|' read -r typed scale; do # which a checkpoint has
+        # shellcheck disable=SC2086
+        plain "$out/b" --overwrite-output-dir --max-steps 1 --save-strategy steps --save-steps 1 $typed \
+            --deepspeed '{"fp16":{"enabled":true,"loss_scale":8}}' >"$out/said" || { cat "$out/said"; return 1; }
+        got=$(sed -n 's/^ *"scale": \([0-9.]*\).*/\1/p' "$out/b/checkpoint-1/trainer_state.json")
+        [ "$got" = "$scale" ] || { echo "$typed: scale $got"; cat "$out/err"; return 1; }
+    done <<'T'
+--bf16 False|8.0
+--bf16 False --fp16 True|8.0
+--amp|8.0
+--fp16 False|
+T
+    [ -n "$yaml" ] || return 0
+    printf 'yoke: 1\ntrain:\n  batch-size: 4\n  mixed_precision: fp16\n' >"$out/half.yaml" # names of other programs, with a line each
+    beside 0 --config-file "$out/half.yaml" && ! grep 'no effect here' "$out/err" || { cat "$out/err"; return 1; }
+    for own in 'fp16: true' 'precision: half' 'mixed_precision: fp16' 'amp: true'; do
+        printf 'yoke: 1\ntrain:\n  %s\n  loss-scaling: fixed=8\n' "$own" >"$out/half.yaml"
+        beside 0 --config-file "$out/half.yaml" --bf16 False && ! grep -e 'has no' -e 'takes the place' "$out/err" &&
+            beside 0 --config-file "$out/half.yaml" --fp16 False &&
+            grep 'has no use for --loss-scaling' "$out/err" && beside 0 --config-file "$out/half.yaml" --precision bf16 &&
+            grep 'has no use for --loss-scaling' "$out/err" || { echo "$own"; cat "$out/err"; return 1; }
+    done
+    printf 'yoke: 1\ntrain:\n  dataloader-drop-last: true\n  gradient-checkpointing: false\n' >"$out/half.yaml"
+    for off in '--dataloader_drop_last False' --no-dataloader-drop-last; do
+        # shellcheck disable=SC2086
+        beside 0 --config-file "$out/half.yaml" $off --gradient-checkpointing &&
+            [ "$(grep -c 'takes the place of --\(dataloader-drop-last\|no-gradient-checkpointing\) of' "$out/err")" = 2 ] ||
+            { echo "$off"; cat "$out/err"; return 1; }
+    done
 }
 ok "settings of a replaced value of the file go with it" belongings
 
@@ -605,6 +678,36 @@ twins() { # keys of one meaning: each is read, and two that differ are refused; 
         --config-file "$out/twin.json" || return 1
     beside 0 --deepspeed "$out/twin.json" --logging-dir c &&
         [ "$(grep -c 'output_path: .: not needed: the command line takes' "$out/shown")" = 2 ] || { cat "$out/shown"; return 1; }
+    while IFS='|' read -r typed folder kept; do # of two monitors the command line reads one or none
+        beside 0 --deepspeed "$out/twin.json" --report-to "$typed" && has "--logging-dir $folder" || return 1
+        got=$(sed -n 's/^.*: \(.*\).output_path: .: mapped.*/\1/p' "$out/shown")
+        left=$(grep -c '\(output_path\|enabled\): .*: not needed' "$out/shown")
+        [ "$got" = "$kept" ] && [ "$left" = "$([ "$got" ] && echo 3 || echo 4)" ] ||
+            { echo "$typed: $got"; cat "$out/shown"; return 1; }
+    done <<'T'
+none|.|
+tensorboard|a|tensorboard
+jsonl,csv|b|csv_monitor
+T
+    for typed in all csv,tensorboard jsonl; do
+        refused 'csv_monitor.output_path: b, and tensorboard.output_path (line 1) is a' train --dry-run --deepspeed "$out/twin.json" \
+            --report-to $typed || return 1
+    done
+    for form in zero2 zero3; do
+        printf '{"zero_optimization": {"stage": 3, "param_persistence_threshold": 7, "stage3_param_persistence_threshold": 8}}' \
+            >"$out/twin.json"
+        if [ $form = zero3 ]; then
+            refused 'param_persistence_threshold: 7, and' train --dry-run --deepspeed "$out/twin.json" --shard $form || return 1
+        else
+            beside 0 --deepspeed "$out/twin.json" --shard $form && [ "$(grep -c 'threshold: .: not needed' "$out/shown")" = 2 ] || return 1
+        fi
+    done
+    prefetch='{"backward_prefetch": "BACKWARD_PRE", "backward_prefetch_policy": "NO_PREFETCH"}'
+    for typed in '--shard zero2' '--prefetch-units 3'; do
+        # shellcheck disable=SC2086
+        beside 0 --fsdp-config "$prefetch" $typed && [ "$(grep -c 'prefetch_policy: .*: not needed' "$out/shown")" = 1 ] || return 1
+    done
+    refused 'backward_prefetch_policy: no_prefetch, and' train --dry-run --fsdp-config "$prefetch" --shard zero3 || return 1
     for stage in 2 3; do # thresholds of stage 3
         printf '{"zero_optimization": {"stage": %s, "param_persistence_threshold": 7, "stage3_param_persistence_threshold": 8}}' $stage \
             >"$out/twin.json"
@@ -612,6 +715,13 @@ twins() { # keys of one meaning: each is read, and two that differ are refused; 
             [ "$(grep -c 'threshold: .: not needed' "$out/shown")" = 2 ] || { cat "$out/shown"; return 1; }
     done
     clip='{"gradient_clipping": 2}'
+    printf '{"gradient_clipping": 3, "fp16": {"enabled": true}}' >"$out/clips.json"
+    refused 'max-grad-norm would be 2' train --dry-run --deepspeed "$clip" --config-file "$out/clips.json" &&
+        beside 0 --deepspeed "$clip" --config-file "$out/clips.json" --max-grad-norm 1 &&
+        [ "$(grep -c 'gradient_clipping: .: not needed' "$out/shown")" = 2 ] || { cat "$out/shown"; return 1; }
+    refused 'precision would be bf16' train --dry-run --deepspeed '{"bf16": {"enabled": true}}' --config-file "$out/clips.json" &&
+        beside 0 --deepspeed '{"bf16": {"enabled": true}}' --config-file "$out/clips.json" --bf16 &&
+        [ "$(grep -c 'enabled: true: not needed' "$out/shown")" = 2 ] || { cat "$out/shown"; return 1; }
     beside 0 --deepspeed '{"zero_optimization": {"stage": 0, "offload_optimizer": {"device": "nvme"}}}' &&
         grep -q 'device: nvme: not needed' "$out/shown" || { cat "$out/shown"; return 1; }
     beside 0 --config-file "$out/ds.json" --config-file "$out/./ds.json" && beside 0 --config-file none --config-file "$out/ds.json" &&

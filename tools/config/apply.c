@@ -46,7 +46,6 @@ typedef struct applier {
     settings read;
     const char *given[SOURCES];
     bool rank, speaks, dry;     /* rank of a job; its first rank */
-    char devices[1024];         /* space for a.read.devices */
     const char *program;        /* base name of the program that yoke launch starts; NULL if absent, or yoke train, which reads the file
                                  * itself */
     char **out;
@@ -91,14 +90,23 @@ static int source_of(const yk__cli_command *c, const char *name, size_t n)
     return -1;
 }
 
-/* A typed option of this number, and --devices in our words. value: NULL for a switch. */
+/* A typed option of this number, in our words. value: NULL for a switch. */
 static void applier_note(applier *a, int k, const char *name, size_t n, const char *value)
 {
-    a->read.typed[k] = value ? value : "";
-    if (strcmp(a->command->options[k].name, "devices"))
-        return;
-    yk__spell_option(a->command, name, n, &value, a->devices, sizeof a->devices);
-    a->read.devices = value;
+    char space[1024];
+    const char *word = settings_mapped(a->command, name, n, value, space, sizeof space);
+    word = word == space ? settings_reason(&a->read, space) : word;
+    a->read.typed[k] = word ? word : "";
+    if (!strcmp(a->command->options[k].name, "devices"))
+        a->read.devices = word;
+}
+
+/* Index of the switch that "no-NAME" turns off; -1 if it is none. */
+static int switch_off(const yk__cli_command *c, const char *name, size_t n)
+{
+    const bool negated = n > 3 && (!strncmp(name, "no-", 3) || !strncmp(name, "no_", 3));
+    const int k = negated ? yk__cli_find(c, name + 3, n - 3) : -1;
+    return k >= 0 && !c->options[k].arg ? k : -1;
 }
 
 /* True if the value of --config-file or its like names no file. */
@@ -118,8 +126,13 @@ static void applier_take(applier *a, int argc, char **argv, int *i)
     if (source == 1 && !eq && (!next || next[0] == '-')) /* a switch in scripts for deepspeed, besides --deepspeed_config FILE */
         return;
     const bool own = k >= 0 && yk__cli_find(a->command, name, n) == k;
-    if (k >= 0 && (own || valued || yk__cli_truth(eq ? eq + 1 : i[0] + 1 < argc ? argv[*i + 1] : NULL) != 0)) /* --use-cpu false: nothing */
-        applier_note(a, k, name, n, eq ? eq + 1 : next);
+    const char *truth = a->command->most == 0 && *i + 1 < argc && yk__cli_truth(argv[*i + 1]) >= 0 ? argv[*i + 1] : NULL;
+    const char *given = eq ? eq + 1 : valued ? next : truth;
+    const int off = k < 0 ? switch_off(a->command, name, n) : -1;
+    if (k >= 0 && (own || valued || yk__cli_truth(given) != 0)) /* --use-cpu false: nothing */
+        applier_note(a, k, name, n, given);
+    else if (off >= 0)
+        a->read.typed[off] = "false";
     a->dry = a->dry || (n == 7 && !strncmp(name, "dry-run", 7)) || (n == 7 && !strncmp(name, "dry_run", 7));
     if (source >= 0 && (eq || next)) {
         const char *before = a->given[source], *value = eq ? eq + 1 : next;
@@ -203,6 +216,7 @@ static void applier_read(applier *a)
             settings_read(&a->read, a->given[i]);
     }
     files_read[files] = NULL;
+    settings_settle(&a->read);
 }
 
 /* The option has no effect in this run: a line says so unless the file lacks the key, and the fate of its keys for --dry-run. */
@@ -218,56 +232,40 @@ static void applier_drop(applier *a, const char *fmt, const char *what, const se
         settings_drop(&a->read, o, text);
 }
 
+/* True if two options have one meaning. other: may be the list of its names. */
+static bool is_alike(const char *name, const char *other)
+{
+    static const char *const alike[] = {"global-batch|per-device-train-batch-size", "warmup-steps|warmup-ratio",
+                                        "num-processes|nproc-per-node"};
+    bool is = false;
+    for (size_t i = 0; i < sizeof alike / sizeof alike[0]; i++)
+        is = is || (yk__cli_is_named(alike[i], name, strlen(name)) && yk__cli_is_named(alike[i], other, strcspn(other, "|")));
+    return is;
+}
+
 /* True if the command line has an option with the same meaning. */
 static bool is_typed(const applier *a, const char *name)
 {
-    static const char *const alike[] = {"precision|bf16|fp16", "global-batch|per-device-train-batch-size", "warmup-steps|warmup-ratio",
-                                        "num-processes|nproc-per-node"};
     bool valued = false;
-    const int k = option_of(a->command, name, strlen(name), &valued);
+    const int own = option_of(a->command, name, strlen(name), &valued), k = own < 0 ? switch_off(a->command, name, strlen(name)) : own;
+    const char *ours = k < 0 ? name : a->command->options[k].name;
+    if (yk__cli_is_named("precision|bf16|fp16", ours, strcspn(ours, "|")))
+        return settings_typed_precision(&a->read);
     if (k >= 0 && a->read.typed[k])
         return true;
-    for (size_t i = 0; i < sizeof alike / sizeof alike[0]; i++)
-        for (size_t j = 0; yk__cli_is_named(alike[i], name, strlen(name)) && j < a->command->n_options; j++) {
-            const char *other = a->command->options[j].name;
-            if (a->read.typed[j] && yk__cli_is_named(alike[i], other, strcspn(other, "|")))
-                return true;
-        }
+    for (size_t j = 0; j < a->command->n_options; j++)
+        if (a->read.typed[j] && is_alike(name, a->command->options[j].name))
+            return true;
     return false;
 }
 
-/* The option as typed, in a word that a table has; NULL if it is not typed. */
-static const char *typed_word(const applier *a, const char *owner)
+/* True if a file says an option with the meaning of this preset. */
+static bool is_said(const applier *a, const settings_option *preset)
 {
-    const char *typed = settings_typed(&a->read, owner);
-    yk__stage stage;
-    if (!strcmp(owner, "precision") && settings_typed(&a->read, "bf16"))
-        return "bf16";
-    if (!strcmp(owner, "precision") && settings_typed(&a->read, "fp16"))
-        return "fp16";
-    return typed && !strcmp(owner, "shard") && yk__stage_find(typed, &stage) ? stage.word : typed;
-}
-
-/* The typed option whose value has no use for this option of a file, as the file has it for its own value; else NULL. */
-static const char *owner_find(const applier *a, const settings_option *o)
-{
-    static const struct {
-        const char *owner, *options, *words; /* words: "" for the file's own value */
-        bool use;                            /* these words have a use for the options; else all but these */
-    } belongings[] = {{"lr-scheduler-type", "lr-scheduler-kwargs", "", true},
-                      {"optim", "momentum", "sgd", true},
-                      {"optim", "adam-beta1|adam-beta2|adam-epsilon", "sgd", false},
-                      {"precision", "loss-scaling", "fp16=float16=half=f16", true},
-                      {"shard", "shard-within|keep-whole|prefetch-units|reshard-after-forward", "params", true},
-                      {"report-to", "run-name|logging-dir", "none", false}};
-    for (size_t i = 0; i < sizeof belongings / sizeof belongings[0]; i++) {
-        const char *typed = typed_word(a, belongings[i].owner), *words = belongings[i].words;
-        const settings_option *own = settings_find(&a->read, SETTINGS_TRAIN, belongings[i].owner);
-        if (typed && own && yk__cli_is_named(belongings[i].options, o->name, strlen(o->name)) &&
-            (yk__word_find(*words ? words : own->value, typed, strlen(typed)) >= 0) != belongings[i].use)
-            return belongings[i].owner;
-    }
-    return NULL;
+    bool said = false;
+    for (size_t i = 0; i < a->read.options && !said; i++)
+        said = &a->read.option[i] != preset && a->read.option[i].scope == preset->scope && is_alike(preset->name, a->read.option[i].name);
+    return said;
 }
 
 /* A message of the command about this option names its file, line and key. */
@@ -285,10 +283,14 @@ static void option_note(const settings_option *o)
 static void option_apply(applier *a, const settings_option *o)
 {
     char *word;
-    const char *owner = owner_find(a, o);
+    const char *owner = settings_owner(&a->read, o->name);
     char other[160];
     if (is_typed(a, o->name)) {
         applier_drop(a, "the command line takes the place of --%s", o->name, o);
+        return;
+    }
+    if (o->preset && is_said(a, o)) {
+        applier_drop(a, "another file takes the place of --%s", o->name, o);
         return;
     }
     if (owner) {
@@ -368,7 +370,8 @@ static void say_idle(const applier *a)
 {
     char text[900] = "";
     size_t n = 0;
-    if (a->read.unclipped && a->speaks && command_has(a->command, "max-grad-norm") && !is_typed(a, "max-grad-norm"))
+    if (a->read.unclipped && a->speaks && command_has(a->command, "max-grad-norm") && !is_typed(a, "max-grad-norm") &&
+        !settings_find(&a->read, SETTINGS_TRAIN, "max-grad-norm"))
         yk__cli_usage(a->command, "%s has no gradient_clipping: gradients are clipped at norm 1, as DeepSpeed does by now; DeepSpeed 0.18 "
                       "did not clip (gradient_clipping or --max-grad-norm says which)", a->read.unclipped);
     for (size_t i = 0; i < a->read.items && n < sizeof text - 100; i++)
@@ -378,10 +381,14 @@ static void say_idle(const applier *a)
         yk__cli_usage(a->command, "not needed here: %s (yoke config --dry-run --config-file FILE says why)", text);
 }
 
-/* True if a setting of training is an option of the command; a switch may be turned off. */
+/* True if a setting of training, in any spelling of it, is an option of the command; a switch may be turned off. */
 static bool command_takes(const yk__cli_command *c, const settings_option *o)
 {
-    return command_has(c, o->name) || (!o->value && !strncmp(o->name, "no-", 3) && command_has(c, o->name + 3));
+    bool valued = false;
+    const char *name = o->name + (!o->value && !strncmp(o->name, "no-", 3) && !command_has(c, o->name) ? 3 : 0);
+    const int k = option_of(yk__train_command, name, strlen(name), &valued);
+    const char *ours = k < 0 ? name : yk__train_command->options[k].name;
+    return yk__cli_find(c, ours, strcspn(ours, "|")) >= 0;
 }
 
 static void options_apply(applier *a)

@@ -15,6 +15,8 @@
 #include "core/base/mem.h"
 #include "core/base/number.h"
 #include "core/base/word.h"
+#include "core/run/stage.h"
+#include "tools/spell.h"
 
 /* ---- Lists ------------------------------------------------------------------------------------------------------- */
 
@@ -67,14 +69,18 @@ void settings_put(settings *s, settings_scope scope, const char *name, const cha
         option_remove(s, (size_t)(before - s->option));
         before = NULL;
     }
-    if (before && before->value && value && strcmp(before->value, value))
+    if (before)
+        s->option[before - s->option].says++;
+    if (before && before->value && value && strcmp(before->value, value) && scope == SETTINGS_TRAIN && settings_replaced(s, name))
+        settings_part_of(s, before->name, value, file, at); /* is dropped with the first */
+    else if (before && before->value && value && strcmp(before->value, value))
         settings_say(s, file, at.line, at.key, "--%s would be %s, and %s, line %u makes it %s: leave one", name, value, before->file,
                      before->line,
                      before->value);
     else if (!before && list_grow(s, &s->option, &s->option_capacity, s->options, sizeof *s->option))
         s->option[s->options++] =
             (settings_option){.scope = scope, .name = text_keep(s, name), .value = text_keep(s, value), .key = text_keep(s, at.key),
-                              .file = file, .line = at.line};
+                              .file = file, .line = at.line, .says = 1};
 }
 
 void settings_preset(settings *s, const char *name, const char *value, const char *file)
@@ -97,6 +103,98 @@ double settings_typed_number(const settings *s, const char *name)
 {
     const char *text = settings_typed(s, name);
     return text ? strtod(text, NULL) : 0;
+}
+
+const char *settings_mapped(const yk__cli_command *c, const char *name, size_t n, const char *value, char *space, size_t size)
+{
+    const char *given = value ? value : "true", *mapped = NULL;
+    for (size_t i = 0; i < c->n_spellings; i++) {
+        const yk__cli_spelling *row = &c->spellings[i];
+        if (!yk__cli_is_named(row->name, name, n))
+            continue;
+        if (row->ours && row->map && 2 * strlen(given) + 64 <= size)
+            mapped = row->map(given, space, size);
+        break;
+    }
+    return mapped && mapped != yk__spell_nothing ? mapped : value;
+}
+
+bool settings_list_has(const char *list, const char *words, bool in)
+{
+    bool has = false;
+    for (; *list && !has; list += *list == ',') {
+        const size_t n = strcspn(list, ",");
+        has = (yk__word_find(words, list, n) >= 0) == in;
+        list += n;
+    }
+    return has;
+}
+
+/* True if the file's precision, under any of its names, is one of the words. words: NULL for any. */
+static bool precision_is(const settings *s, const char *words)
+{
+    bool is = false;
+    for (size_t i = 0; i < s->options && !is; i++) {
+        const settings_option *o = &s->option[i];
+        char space[128];
+        const bool format = o->name && !o->value && (!strcmp(o->name, "bf16") || !strcmp(o->name, "fp16"));
+        const bool named = o->name && yk__cli_is_named("precision|dtype|torch-dtype|mixed-precision|amp|use-amp|native-amp", o->name,
+                                                       strlen(o->name));
+        const char *value = format ? o->name : !named ? NULL
+            : s->command ? settings_mapped(s->command, o->name, strlen(o->name), o->value, space, sizeof space) : o->value;
+        is = o->scope == SETTINGS_TRAIN && value && (!words || settings_list_has(value, words, true));
+    }
+    return is;
+}
+
+#define HALF_WORDS "fp16=float16=half=f16"
+
+const char *settings_typed_precision(const settings *s)
+{
+    static const struct {
+        const char *name, *words;
+    } switches[] = {{"bf16", "bf16=bfloat16"}, {"fp16", HALF_WORDS}};
+    const char *typed = settings_typed(s, "precision");
+    bool off = false;
+    for (size_t i = 0; i < 2; i++) {
+        const char *given = settings_typed(s, switches[i].name);
+        if (given && yk__cli_truth(given) != 0)
+            return switches[i].name;
+        off = off || (given && precision_is(s, switches[i].words));
+    }
+    return typed || !off ? typed : "fp32";
+}
+
+const char *settings_owner(const settings *s, const char *name)
+{
+    static const struct {
+        const char *owner, *options, *words; /* words: "" for the file's own value */
+        bool use;                            /* these words have a use for the options; else all but these */
+    } belongings[] = {{"lr-scheduler-type", "lr-scheduler-kwargs", "", true},
+                      {"optim", "momentum", "sgd", true},
+                      {"optim", "adam-beta1|adam-beta2|adam-epsilon", "sgd", false},
+                      {"precision", "loss-scaling", HALF_WORDS, true},
+                      {"shard", "shard-within|keep-whole|prefetch-units|reshard-after-forward", "params", true},
+                      {"report-to", "run-name|logging-dir", "none", false}};
+    for (size_t i = 0; i < sizeof belongings / sizeof belongings[0]; i++) {
+        const char *owner = belongings[i].owner, *words = belongings[i].words;
+        const bool format = !strcmp(owner, "precision");
+        const settings_option *own = settings_find(s, SETTINGS_TRAIN, owner);
+        const char *typed = format ? settings_typed_precision(s) : settings_typed(s, owner);
+        yk__stage stage;
+        if (!typed || !yk__cli_is_named(belongings[i].options, name, strlen(name)) || !(own || (format && precision_is(s, NULL))))
+            continue;
+        if (!strcmp(owner, "shard") && yk__stage_find(typed, &stage))
+            typed = stage.word;
+        if (!settings_list_has(typed, *words || !own ? words : own->value, belongings[i].use))
+            return owner;
+    }
+    return NULL;
+}
+
+bool settings_replaced(const settings *s, const char *name)
+{
+    return settings_typed(s, name) || settings_owner(s, name) || (!strcmp(name, "precision") && settings_typed_precision(s));
 }
 
 void settings_part_of(settings *s, const char *name, const char *value, const char *file, settings_place at)

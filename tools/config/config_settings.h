@@ -80,6 +80,7 @@ typedef struct settings_option {
     char *key;          /* of the file, which the option is made of; NULL: words on the command line */
     const char *file;
     uint32_t line;
+    uint32_t says;      /* times that files say it, with this value */
     bool dropped;       /* by settings_drop */
     bool preset;        /* of a key that the file lacks: it gives way to what another file says or is typed, without a word */
 } settings_option;
@@ -111,8 +112,10 @@ typedef struct settings {
     double (*ranks_count)(const struct settings *s); /* counts them where a key needs it, 0 if it cannot; NULL: nobody can */
     const char *devices; /* for ranks_count: --devices as typed; NULL: not */
     const yk__cli_command *command; /* whose options are typed; NULL: none */
-    const char *typed[YK_CLI_OPTIONS]; /* by option of the command: its value as typed, "" for a switch; NULL: not typed */
+    const char *typed[YK_CLI_OPTIONS]; /* by option of the command: its value in our words; of a switch "" or a truth; NULL: not typed */
     const char *unclipped; /* DeepSpeed's file without gradient_clipping; NULL: none */
+    const char *unheated;  /* DeepSpeed's file with a warm-up and without warmup_max_lr; NULL: none */
+    uint32_t unheated_rates; /* times that such files say the learning rate */
     yk_error err; /* only for memory; errors in a file are messages */
 } settings;
 
@@ -122,6 +125,8 @@ yk_status settings_read(settings *s, const char *path);
 yk_status settings_read_as(settings *s, const settings_table *table, const char *option, const char *given);
 /* Trainer's --fsdp "full_shard auto_wrap offload" and --sharded_ddp "zero_dp_3 offload". */
 yk_status settings_read_strategy(settings *s, const char *option, const char *words);
+/* After the last file: the presets that depend on several files. */
+void settings_settle(settings *s);
 void settings_free(settings *s);
 
 /* ---- For the formats ---- */
@@ -132,8 +137,20 @@ void settings_say(settings *s, const char *file, uint32_t line, const char *key,
 void settings_put(settings *s, settings_scope scope, const char *name, const char *value, const char *file, settings_place at);
 /* Puts the option if no file says it; one that does takes its place. */
 void settings_preset(settings *s, const char *name, const char *value, const char *file);
-/* The option's value on the command line, "" for a switch; NULL: not typed. */
+/* The value as the option has it that this name stands for, by the command's spellings. value: NULL for a switch that is on. The result is
+ * NULL, the value, in space or static. */
+const char *settings_mapped(const yk__cli_command *c, const char *name, size_t n, const char *value, char *space, size_t size);
+/* The option's value on the command line, in our words; of a switch "" or a truth (yk__cli_truth). NULL: not typed. */
 const char *settings_typed(const settings *s, const char *name);
+/* True if a part of the list "a,b" is one of the words; with `in` false, if one is none of them. */
+bool settings_list_has(const char *list, const char *words, bool in);
+/* The precision that the command line names by any of its options; NULL if it names none. A switch that is off names fp32 if the file's
+ * precision is the switch's, else none. */
+const char *settings_typed_precision(const settings *s);
+/* The typed option whose value has no use for this option of a file, as the file has it for its own value; else NULL. */
+const char *settings_owner(const settings *s, const char *name);
+/* True if the command line has this option, or a value that has no use for it: no value of a file counts. */
+bool settings_replaced(const settings *s, const char *name);
 double settings_typed_number(const settings *s, const char *name); /* 0: not typed */
 /* Notes the key's part of the option. name: of static memory. */
 void settings_part_of(settings *s, const char *name, const char *value, const char *file, settings_place at);

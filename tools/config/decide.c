@@ -158,6 +158,7 @@ bool settings_decide(settings *s, const settings_job *job, int argc, char *const
 
 void settings_decide_file(settings *s, const settings_job *job)
 {
+    settings_settle(s);
     char **word = yk__calloc(s->options + 1, sizeof *word);
     int n = 1;
     if (!word) {

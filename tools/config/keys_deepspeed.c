@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/mem.h"
 #include "core/base/word.h"
 
 #define WITH_RANKS "rows of a step over all ranks: two of it, the micro batch and the accumulation give the third"
@@ -335,7 +336,7 @@ static void finish_absent(settings *s, const char *file, const yk__tree *map)
         settings_preset(s, "learning-rate", "0.001", file);
     if (type && (type[0] | 32) == 's' && !is_given(map, "optimizer", "momentum"))
         settings_preset(s, "momentum", "0", file);
-    if (!yk__tree_get(map, "gradient_clipping") && !settings_find(s, SETTINGS_TRAIN, "max-grad-norm"))
+    if (!yk__tree_get(map, "gradient_clipping"))
         s->unclipped = file;
 }
 
@@ -369,16 +370,37 @@ static void finish_schedule(settings *s, const char *file, const yk__tree *map)
             settings_part_of(s, "lr-scheduler-kwargs", from < sizeof text ? text + from : "", file, settings_of(c));
         }
     const char *type = settings_text(map, "scheduler.type");
-    const settings_option *rate = settings_find(s, SETTINGS_TRAIN, "learning-rate");
-    const bool given = n, other_rate = settings_typed(s, "learning-rate") || (rate && !rate->preset && rate->file != file);
-    if (type && yk__word_find("warmuplr|warmupdecaylr", type, strlen(type)) >= 0 && !is_given(map, "scheduler", "warmup_max_lr") &&
-        !other_rate && n < sizeof text) /* DeepSpeed's own, whatever the optimizer's rate is */
-        n += (size_t)snprintf(text + n, sizeof text - n, "%swarmup_max_lr=0.001", n ? "," : "");
-    if (n && !given)
-        settings_preset(s, "lr-scheduler-kwargs", text, file);
-    else if (n && n < sizeof text)
+    if (type && yk__word_find("warmuplr|warmupdecaylr", type, strlen(type)) >= 0 && !is_given(map, "scheduler", "warmup_max_lr")) {
+        s->unheated = file;
+        s->unheated_rates += settings_text(map, "optimizer.params.lr") != NULL;
+    }
+    if (n && n < sizeof text)
         settings_put(s, SETTINGS_TRAIN, "lr-scheduler-kwargs", text, file,
                      params && params->child ? settings_of(params) : settings_at(map, "scheduler.type"));
+}
+
+/* Without warmup_max_lr DeepSpeed warms up to its own number, whatever the optimizer's rate in that file is. A typed rate or another file's
+ * holds instead, in any order of files. */
+void settings_settle(settings *s)
+{
+    const settings_option *rate = settings_find(s, SETTINGS_TRAIN, "learning-rate");
+    const settings_option *own = settings_find(s, SETTINGS_TRAIN, "lr-scheduler-kwargs");
+    const char *most = "warmup_max_lr=0.001", *file = s->unheated;
+    s->unheated = NULL;
+    if (!file || settings_typed(s, "learning-rate") || (rate && !rate->preset && rate->says > s->unheated_rates) ||
+        (own && (!own->value || strstr(own->value, "warmup_max_lr"))))
+        return;
+    if (!own) {
+        settings_preset(s, "lr-scheduler-kwargs", most, file);
+        return;
+    }
+    char *joined = yk__format("%s%s%s", own->value, *own->value ? "," : "", most);
+    if (!joined) {
+        yk__fail_mem(&s->err, strlen(most), "settings");
+        return;
+    }
+    yk__free(own->value);
+    s->option[own - s->option].value = joined;
 }
 
 /* "host", "nvme:DIR", or NULL, of a place's device. read: the stage has a use for it. */
@@ -449,11 +471,11 @@ static void finish_offload(settings *s, const char *file, const yk__tree *map, i
         settings_put(s, SETTINGS_TRAIN, "offload", text, file, settings_at(map, "zero_optimization"));
 }
 
-/* The one of two keys of this option that has a value; two values that differ are an error, unless the option is typed. */
+/* The one of two keys of this option that has a value; two values that differ are an error, unless the run has no use for them. */
 static const char *twin_of(settings *s, const char *file, const yk__tree *map, const char *const of[2], const char *option)
 {
     const char *one = settings_text(map, of[0]), *two = settings_text(map, of[1]);
-    if (one && two && settings_typed(s, option))
+    if (one && two && settings_replaced(s, option))
         settings_part_of(s, option, two, file, settings_at(map, of[1])); /* is dropped with the first */
     else if (one && two && strcmp(one, two) != 0)
         settings_say(s, file, settings_line(map, of[1]), of[1], "%s, and %s (line %u) is %s: expected one value, or --%s", two, of[0],
@@ -469,11 +491,11 @@ static void finish_zero(settings *s, const char *file, const yk__tree *map)
     const double given = settings_number(map, "zero_optimization.stage", -1), bucket =
         settings_number(map, "zero_optimization.reduce_bucket_size", 0);
     const int stage = given >= 0 && given <= 3 ? (int)given : 0;
-    const char *of_whole = stage == 3 ? twin_of(s, file, map, of_stage_3, "keep-whole") : of_stage_3[0];
-    const double whole = settings_number(map, of_whole, -1);
     char text[40];
     if (given >= 0)
         settings_put(s, SETTINGS_TRAIN, "shard", stages[stage], file, settings_at(map, "zero_optimization.stage"));
+    const char *of_whole = stage == 3 ? twin_of(s, file, map, of_stage_3, "keep-whole") : of_stage_3[0];
+    const double whole = settings_number(map, of_whole, -1);
     for (size_t i = 0; i < 3 && stage < 3; i++)
         settings_unneed(s, file, of_stage_3[i], "DeepSpeed reads it in stage 3 alone");
     if (stage == 3 && whole >= 0)
@@ -493,8 +515,9 @@ static void finish_monitors(settings *s, const char *file, const yk__tree *map)
 {
     static const char *const folders[] = {"tensorboard.output_path", "csv_monitor.output_path"};
     static const char *const names[] = {"tensorboard.job_name", "csv_monitor.job_name"};
-    static const char *const enabled[] = {"tensorboard.enabled", "csv_monitor.enabled"};
-    bool on[2];
+    static const char *const enabled[] = {"tensorboard.enabled", "csv_monitor.enabled"}, *const kinds[] = {"tensorboard", "csv"};
+    const char *typed = settings_typed(s, "report-to");
+    bool on[2], read[2];
     for (int i = 0; i < 2; i++) {
         on[i] = settings_on(map, enabled[i], false);
         if (on[i])
@@ -504,11 +527,23 @@ static void finish_monitors(settings *s, const char *file, const yk__tree *map)
     }
     if (!on[0] && !on[1])
         return;
+    settings_put(s, SETTINGS_TRAIN, "report-to", on[0] && on[1] ? "tensorboard,csv" : kinds[!on[0]], file,
+                 settings_at(map, enabled[!on[0]]));
+    for (int i = 0; i < 2; i++) {
+        read[i] = typed && settings_list_has(typed, i ? "csv=all" : "tensorboard=all", true);
+        if (on[i])
+            settings_part_of(s, "report-to", kinds[i], file, settings_at(map, enabled[i]));
+    }
+    for (int i = 0; i < 2 && on[0] && on[1]; i++) { /* of two monitors, a typed --report-to has the other alone */
+        if (read[i] || !read[!i])
+            continue;
+        settings_unneed(s, file, folders[i], "the command line's --report-to has no use for it");
+        settings_unneed(s, file, names[i], "the command line's --report-to has no use for it");
+        on[i] = false;
+    }
     const int k = !on[0];
     const char *folder = on[0] && on[1] ? twin_of(s, file, map, folders, "logging-dir") : folders[k];
     const char *name = on[0] && on[1] ? twin_of(s, file, map, names, "run-name") : names[k];
-    settings_put(s, SETTINGS_TRAIN, "report-to", on[0] && on[1] ? "tensorboard,csv" : k ? "csv" : "tensorboard", file,
-                 settings_at(map, enabled[k]));
     if (settings_text(map, folder))
         settings_put(s, SETTINGS_TRAIN, "logging-dir", settings_text(map, folder), file, settings_at(map, folder));
     if (settings_text(map, name))

@@ -139,10 +139,12 @@ void settings_finish_fsdp(settings *s, const char *file, const yk__tree *map, co
                                                         third;
     if (!settings_find(s, SETTINGS_TRAIN, "shard") || settings_key_get(map, prefix, "sharding_strategy")) /* --fsdp WORDS names one */
         put_strategy(s, file, map, prefix);
-    if (ahead && policy && strcmp(ahead->text, policy->text) != 0)
+    if (ahead && policy && settings_replaced(s, "prefetch-units"))
+        settings_part_of(s, "prefetch-units", "0", file, settings_of(policy)); /* is dropped with the first */
+    else if (ahead && policy && strcmp(ahead->text, policy->text) != 0)
         settings_say(s, file, policy->line, policy->key, "%s, and %s (line %u) is %s: expected one value", policy->text, ahead->key,
                      ahead->line, ahead->text);
-    ahead = ahead ? ahead : policy;
+    ahead = ahead && (!policy || strcmp(ahead->text, "backward_pre")) ? ahead : policy;
     if (ahead && strcmp(ahead->text, "backward_pre"))
         settings_put(s, SETTINGS_TRAIN, "prefetch-units", "0", file, settings_of(ahead));
     if (form && !strcmp(form->text, "local_state_dict"))
