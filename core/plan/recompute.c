@@ -138,6 +138,52 @@ static void find_cheap(recomputing *state)
     }
 }
 
+/* ---- Maxima ---- */
+
+/* The value that v repeats in another format or order. */
+static yk__vid source_of(const recomputing *state, yk__vid v)
+{
+    const yk__graph *src = state->remap.src;
+    for (;;) {
+        const yk__vid r = yk__root(src, v);
+        const yk_node *n = state->uses.producer[r] == YK_NONE ? NULL : &src->node[state->uses.producer[r]];
+        if (!n || n->n_in != 1 || (n->op != YK_OP_CAST && n->op != YK_OP_COPY))
+            return r;
+        v = yk__ins(src, n)[0];
+    }
+}
+
+/* Lets the block compute v again, and the forward values that v repeats. False if v is made elsewhere. */
+static bool maximum_repeat(recomputing *state, yk__vid v, uint32_t block)
+{
+    const yk__graph *src = state->remap.src;
+    const yk__vid r = yk__root(src, v), last = source_of(state, v);
+    const uint32_t p = state->uses.producer[r];
+    if (yk__is_forward(&state->remap, &src->node[p])) {
+        if (state->block[p] != block || state->uses.writers[r] != 1)
+            return false;
+        state->of[r] = block;
+    }
+    return r == last || maximum_repeat(state, yk__ins(src, &src->node[p])[0], block);
+}
+
+/* A maximum's gradient finds its operand's elements that equal the maximum, and divides by their number. A second computation of the
+ * operand may differ in the last bit from the first, as other nodes are fused with it: then none is equal. So the block also computes
+ * the maximum again, from the second computation, or the operand is stored. */
+static void find_maxima(recomputing *state)
+{
+    const yk__graph *src = state->remap.src;
+    for (uint32_t k = 0; k < src->n_node; k++)
+        for (uint32_t i = 0; src->node[k].op == YK_OP_EQ && i < 2; i++) {
+            const yk__vid *in = yk__ins(src, &src->node[k]), x = source_of(state, in[i]);
+            const uint32_t p = state->uses.producer[source_of(state, in[1 - i])];
+            if (!state->of[x] || p == YK_NONE || src->node[p].op != YK_OP_RMAX || source_of(state, yk__ins(src, &src->node[p])[0]) != x)
+                continue;
+            if (!maximum_repeat(state, in[1 - i], state->of[x]))
+                state->of[x] = 0;
+        }
+}
+
 /* ---- Recomputed values ---- */
 
 static bool writes_needed(const recomputing *state, const yk_node *n)
@@ -258,6 +304,7 @@ yk_status yk__plan_recompute(yk__work *work, yk_error *err)
         memset(state.copy, 0xff, nv * sizeof *state.copy);
         find_inner(&state);
         find_cheap(&state);
+        find_maxima(&state);
         find_needed(&state);
         emit_all(&state);
         yk__remap_end(&state.remap, work, err);

@@ -135,6 +135,10 @@ static inline void net_build(net *n, int layers, int64_t c)
 
 /* ---- Running a plan ---- */
 
+/* Keys of input slots: the gradient's seed, 1; rows, 0 and on; floats from NET_FLOATS on. From NET_INDEX on the last ten bits are the
+ * rows of a table: its indices, some of them -1. Other inputs are tokens, below V. */
+enum { NET_SEED = 2, NET_ROWS = 4, NET_FLOATS = 16, NET_INDEX = 1024 };
+
 typedef struct memory {
     void *slot[512];
     uint64_t bytes[512];
@@ -147,18 +151,34 @@ static float draw_number(uint32_t *s)
     return (float)(*s >> 8) / (1 << 24) - 0.5f;
 }
 
+static inline uint32_t number_draw(uint32_t *seed, uint32_t below)
+{
+    return (uint32_t)((draw_number(seed) + 0.5f) * (float)below) % below;
+}
+
+static bool slot_has_floats(const yk_slot *s)
+{
+    return s->kind != YK_SLOT_INPUT || s->key == NET_SEED || (s->key >= NET_FLOATS && s->key < NET_INDEX);
+}
+
+static int32_t index_draw(const yk_slot *s, uint64_t i, uint32_t *seed)
+{
+    if (s->key >= NET_INDEX)
+        return (int32_t)number_draw(seed, s->key % NET_INDEX + 1) - 1;
+    return s->key == NET_ROWS ? (int32_t)i : (int32_t)((draw_number(seed) + 0.5f) * V);
+}
+
 static void fill_slot(const yk_slot *s, void *p)
 {
     uint32_t seed = 17 + s->key * 101 + s->kind;
     memset(p, 0xff, s->bytes);
-    if (s->kind == YK_SLOT_PARAM || s->kind == YK_SLOT_STATE || s->kind == YK_SLOT_GRAD) {
-        for (uint64_t i = 0; i < s->bytes / 4; i++)
-            ((float *)p)[i] = draw_number(&seed);
-    } else if (s->kind == YK_SLOT_INPUT && s->key == 2) {
+    if (s->kind == YK_SLOT_INPUT && s->key == NET_SEED)
         *(float *)p = 1.0f;
-    } else if (s->kind == YK_SLOT_INPUT) {
-        for (uint64_t i = 0; i < s->bytes / 4; i++)
-            ((int32_t *)p)[i] = s->key == 4 ? (int32_t)i : (int32_t)((draw_number(&seed) + 0.5f) * V);
+    for (uint64_t i = 0; i < s->bytes / 4 && s->kind != YK_SLOT_ARENA && s->kind != YK_SLOT_RESULT; i++) {
+        if (!slot_has_floats(s))
+            ((int32_t *)p)[i] = index_draw(s, i, &seed);
+        else if (s->kind != YK_SLOT_INPUT || s->key != NET_SEED)
+            ((float *)p)[i] = draw_number(&seed);
     }
 }
 
@@ -404,49 +424,68 @@ static yk__plan *plan_new(const yk__plan_request *r)
     return p;
 }
 
+/* Sets one to three blocks of nodes of the trace that backward computes again. */
+static inline void blocks_draw(net *n, uint32_t *seed)
+{
+    const uint32_t nodes = (uint32_t)n->g.n_node;
+    n->n_block = 0;
+    for (uint32_t at = number_draw(seed, 3), most = 1 + number_draw(seed, 3); at + 2 < nodes && n->n_block < most;) {
+        const uint32_t end = at + 2 + number_draw(seed, nodes - at - 1);
+        n->block[n->n_block++] = (yk__recompute){at, end < nodes ? end : nodes - 1};
+        at = end + number_draw(seed, 2);
+    }
+}
+
 /* ---- Equal to the graph itself ---- */
 
-/* Loss, gradients and the new state in double precision, from the unplanned graph. */
-static void net_truth(const net *n, const memory *m, double *loss, double *state, double *grad)
+/* Values of a graph in double precision, from memory before a run. */
+static void values_truth(const yk__graph *g, const memory *m, uint32_t n_want, const yk__vid *want, double *const *out)
 {
     yk_error err = YK_ERROR_INIT;
-    yk__vid want[MOST_PARAM + 2], leaf[MOST_PARAM], d[MOST_PARAM];
-    double *out[MOST_PARAM + 2], *copy[512] = {0};
-    void *slot[512];
+    double *copy[512] = {0};
+    void *slot[512] = {0};
+    for (uint32_t i = 1; i < g->n_slot; i++) {
+        const bool floats = slot_has_floats(&g->slot[i]);
+        copy[i] = malloc(g->slot[i].bytes * 2);
+        for (uint64_t k = 0; floats && k < g->slot[i].bytes / 4; k++)
+            copy[i][k] = (double)((float *)m->slot[i])[k];
+        slot[i] = floats ? (void *)copy[i] : m->slot[i];
+    }
+    ck_assert_msg(!yk__eval_graph(g, slot, n_want, want, out, &err), "%s", err.text);
+    for (uint32_t i = 0; i < 512; i++)
+        free(copy[i]);
+}
+
+/* Values and gradients of the unplanned graph in double precision. */
+static void net_truth(const net *n, const memory *m, uint32_t n_want, const yk__vid *values, double *const *into, double *grad)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__vid want[MOST_PARAM + 8], leaf[MOST_PARAM], d[MOST_PARAM];
+    double *out[MOST_PARAM + 8];
     yk__graph g;
     ck_assert(!yk__graph_copy(&n->g, &g, &err));
     for (uint32_t i = 0; i < n->n_param; i++)
         leaf[i] = n->param[i].leaf;
     ck_assert_msg(!yk__grad(&g, n->loss, n->seed, n->n_param, leaf, d, NULL, NULL, &err), "%s", err.text);
-    uint32_t n_want = 0;
+    ck_assert_uint_le(n_want, 8);
+    memcpy(want, values, n_want * sizeof *want);
+    memcpy(out, into, n_want * sizeof *out);
     for (uint32_t i = 0; i < n->n_param; i++)
         if (d[i] != YK_NONE) { /* the loss depends on it: else its gradient is zero, as `grad` is */
             want[n_want] = d[i];
             out[n_want++] = grad + n->param[i].grad_offset / 4;
         }
-    want[n_want] = n->loss, out[n_want++] = loss;
-    want[n_want] = n->counted, out[n_want++] = state;
-    for (uint32_t i = 1; i < g.n_slot; i++) {
-        const bool f = g.slot[i].kind != YK_SLOT_INPUT || g.slot[i].key == 2;
-        slot[i] = m->slot[i];
-        copy[i] = malloc(g.slot[i].bytes * 2);
-        for (uint64_t k = 0; f && k < g.slot[i].bytes / 4; k++)
-            copy[i][k] = ((float *)m->slot[i])[k];
-        slot[i] = f ? (void *)copy[i] : m->slot[i];
-    }
-    ck_assert_msg(!yk__eval_graph(&g, slot, n_want, want, out, &err), "%s", err.text);
-    for (uint32_t i = 0; i < 512; i++)
-        free(copy[i]);
+    values_truth(&g, m, n_want, want, out);
     yk__graph_free(&g);
 }
 
-static void net_compare(const net *n, const yk__plan *p, bool accumulate, double tol)
+static inline void net_compare(const net *n, const yk__plan *p, bool accumulate, double tol)
 {
     memory m, before;
     double loss, state, *grad = calloc(n->bucket_bytes[0] / 4 + 1, sizeof *grad);
     memory_new(&before, &p->graph);
     plan_run(p, &m);
-    net_truth(n, &before, &loss, &state, grad);
+    net_truth(n, &before, 2, (const yk__vid[]){n->loss, n->counted}, (double *[]){&loss, &state}, grad);
     ck_assert_double_eq_tol(*(float *)((char *)m.slot[p->result_slot] + p->result_offset[0]), loss, tol);
     ck_assert_double_eq_tol(*(float *)m.slot[n->state], state, tol);
     for (uint32_t i = 0; i < n->n_param; i++)

@@ -43,7 +43,8 @@ tests_unit_ofi_open_test_LDADD = $(LDADD) $(OFI_LIBS)
 endif
 CLANG_TESTS += tests/unit/net/frame.test tests/unit/net/hello.test
 endif
-UNIT_TESTS += tests/unit/nn/tables.test tests/unit/plan/arena.test tests/unit/plan/away.test tests/unit/plan/passes.test \
+UNIT_TESTS += tests/unit/nn/tables.test tests/unit/plan/arena.test tests/unit/plan/away.test tests/unit/plan/nets.test \
+	tests/unit/plan/passes.test \
 	tests/unit/plan/squares.test tests/unit/plan/work.test tests/unit/run/ahead.test tests/unit/run/list.test \
 	tests/unit/run/power.test tests/unit/run/queue.test tests/unit/run/remedies.test \
 	tests/unit/run/train.test tests/unit/vulkan/spirv.test

@@ -14,11 +14,6 @@
 /* A sanitizer sees the planner's memory in the first nets; the numbers of all 600 are the plain build's. */
 enum { SIDE = 4, NETS = TEST_UNDER_ASAN || TEST_UNDER_TSAN ? 120 : 600, MOST_VALUES = 16 };
 
-static uint32_t number_draw(uint32_t *seed, uint32_t below)
-{
-    return (uint32_t)((draw_number(seed) + 0.5f) * (float)below) % below;
-}
-
 static yk__vid flat_relu(yk__graph *g, yk__vid x)
 {
     const int64_t flat = SIDE * SIDE, square[2] = {SIDE, SIDE};
@@ -126,18 +121,6 @@ START_TEST(random_squares_equal_the_unplanned)
     }
 }
 END_TEST
-
-/* Sets one to three blocks of nodes of the trace that backward computes again. */
-static void blocks_draw(net *n, uint32_t *seed)
-{
-    const uint32_t nodes = (uint32_t)n->g.n_node;
-    n->n_block = 0;
-    for (uint32_t at = number_draw(seed, 3), most = 1 + number_draw(seed, 3); at + 2 < nodes && n->n_block < most;) {
-        const uint32_t end = at + 2 + number_draw(seed, nodes - at - 1);
-        n->block[n->n_block++] = (yk__recompute){at, end < nodes ? end : nodes - 1};
-        at = end + number_draw(seed, 2);
-    }
-}
 
 START_TEST(random_squares_in_random_blocks)
 {
