@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Shape inference of the primitives, of dropout, and of elementwise composites: relu, gelu, gelu_tanh, silu and sigmoid with their
- * gradients, tanh_bwd, sinh. One function serves each group, named by its rows in op_table.h.
+ * gradients, tanh_bwd, and more of one operand. One function serves each group, named by its rows in op_table.h.
  * yk__infer (shape.c) calls it after the number of operands and attributes was checked, for the builder (yk__apply) and for the checker.
  * shapes_good (check.c) passes the node's own first result as the requested type and shape.
  *

@@ -84,7 +84,7 @@ ok "a time limit that is none" refused "YOKE_OPENCL_PROBE_MS=-1: expected millis
 ok "a helper that is none" refused "YOKE_OPENCL_PROBE=/none/such: expected none, or a program" YOKE_OPENCL_PROBE=/none/such
 untried() { # a helper that is executable and no program
     printf 'no program' >"$out/helper" && chmod +x "$out/helper"
-    YOKE_OPENCL_PROBE="$out/helper" YOKE_CACHE_DIR="$out/untried" "$yoke" info --kinds >"$out/kinds" 2>"$out/err"
+    YOKE_PLUGINS=cpu,opencl YOKE_OPENCL_PROBE="$out/helper" YOKE_CACHE_DIR="$out/untried" "$yoke" info --kinds >"$out/kinds" 2>"$out/err"
     cat "$out/kinds" "$out/err"
     grep -q opencl "$out/kinds" && grep -q 'is used untried: .* cannot be started: ' "$out/err" && ! ls "$out/untried" | grep tried
 }
