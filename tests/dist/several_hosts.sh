@@ -348,9 +348,12 @@ unsaved() { # COMMAND..: what happens to a training, and its end after a SIGUSR1
 in_the_way() {
     mv "$tmp/unsaved" "$tmp/moved" && : >"$tmp/unsaved" && kill -USR1 "$pid"
 }
+went_on() { ! grep -q '^State:.T' "/proc/$one/status"; }
 crash() {
     one=$(rank_of 0) two=$(rank_of 1)
-    kill -STOP "$one" "$two" && kill -USR1 "$pid" && sleep 0.3 && kill -9 "$one" "$two"
+    kill -STOP "$one" "$two" && kill -USR1 "$pid" || return 1
+    await went_on # the signal is passed on, with SIGCONT
+    kill -9 "$one" "$two"
 }
 unsaved in_the_way && grep -q "^yoke launch: interrupted by signal 10 .*, then .*Not a directory" "$tmp/err" && unsaved crash
 check
