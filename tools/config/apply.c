@@ -536,6 +536,14 @@ static char **applier_join(applier *a, char *const *typed, int kept, int end, in
     return all;
 }
 
+/* Frees what applier_join made, if no command runs with it: the options of files stand between argv[0] and the typed words. */
+static void joined_free(const applier *a, char **joined)
+{
+    for (int i = 1; joined && i < (int)a->count; i++)
+        yk__free(joined[i]);
+    free(joined);
+}
+
 char **settings_apply(const settings_job *job, int *argc, char **argv, int *code)
 {
     const yk__cli_command *command = job->command;
@@ -591,7 +599,8 @@ char **settings_apply(const settings_job *job, int *argc, char **argv, int *code
                              : yk__cli_usage(command, "--dry-run shows the fate of each key of a file of settings: expected such a file "
                                              "(--config-file, --deepspeed)");
     }
-    free(list ? NULL : joined);
+    if (!list)
+        joined_free(&a, joined);
     free(typed);
     settings_free(&a.read);
     return list;
