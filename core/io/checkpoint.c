@@ -213,7 +213,8 @@ static yk_status state_load(const char *dir, json_t **state, yk_error *err)
     return err->status;
 }
 
-/* True if a second reading finds a state of ours: the first one had lost a key for want of memory. */
+/* True if a second reading finds a state of ours. jansson's lexer drops a letter of a string, without an error, if memory for it is
+ * lacking: the first reading then found another format. */
 static bool state_is_ours(const char *dir)
 {
     yk_error why = YK_ERROR_INIT;

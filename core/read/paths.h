@@ -20,7 +20,7 @@ typedef struct yk__paths {
 typedef bool (*yk__paths_accept)(const void *user, const char *name);
 
 yk_status yk__paths_add(yk__paths *paths, const char *path, yk_error *err);
-/* Adds the entries of a folder whose names accept() takes, sorted; hidden ones never. YK_E_ARG where it cannot be read. */
+/* Adds the entries of a folder whose names accept() takes, sorted; hidden ones never. YK_E_ARG if the folder cannot be read. */
 yk_status yk__paths_add_folder(yk__paths *paths, const char *dir, yk__paths_accept accept, const void *user, yk_error *err);
 /* Adds the files that a shell's pattern (*, ?, [...]) names, sorted. YK_E_ARG: there is none. */
 yk_status yk__paths_add_glob(yk__paths *paths, const char *pattern, yk_error *err);

@@ -371,7 +371,7 @@ static bool may_overlap(const yk_node *n, uint32_t i, const yk_value *x, const y
     return same && (yk__op_is_map(n->op) || n->op == YK_OP_MAP || n->op == YK_OP_ALL_REDUCE || n->op == YK_OP_COPY);
 }
 
-/* No node writes its result where it still reads. */
+/* No node writes its result over memory that it still reads. */
 static void check_places(const yk__plan *p)
 {
     const yk__graph *g = &p->graph;

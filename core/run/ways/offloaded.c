@@ -22,7 +22,7 @@ static bool sole_fits(const yk__params *p)
     return yk__params_offload(p) && yk__exchange_members(p->exchange) == 1;
 }
 
-/* A rank without another member has nothing to add up: gradients only come to the host where it updates. */
+/* A rank without another member has nothing to add up: gradients only come to the host if it updates. */
 static yk_status grads_to_host(yk__params *p, yk_error *err)
 {
     for (uint32_t i = 0; i < p->n_bucket; i++)
