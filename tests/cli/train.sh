@@ -106,4 +106,19 @@ report() {
         grep -q '^  rank 0  cpu:0 .*share 100.0 %$' "$out/report" && grep -q "^saved in $out/b$" "$out/report"
 }
 ok "the report for people" report
+
+whole_lines() { # each write to standard error ends a line: a rank that is killed leaves no half one for the next writer
+    python3 - "$yoke" --model mlp --model-config hidden=32 --data "idx:$out/images" --max-steps 5 --logging-steps 1 \
+        --overwrite-output-dir --output-dir "$out/b" <<'P'
+import socket, subprocess, sys
+mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+job = subprocess.Popen([sys.argv[1], "train"] + sys.argv[2:], stderr=its, stdout=subprocess.DEVNULL)
+its.close()
+writes = list(iter(lambda: mine.recv(1 << 16), b""))
+assert job.wait() == 0, writes
+assert sum(w.startswith(b"step ") for w in writes) == 5, writes
+assert all(w.endswith(b"\n") for w in writes), [w for w in writes if not w.endswith(b"\n")]
+P
+}
+ok "each line on standard error is one write" whole_lines
 plan

@@ -182,6 +182,7 @@ static void check_done(void)
 
 int main(int argc, char **argv)
 {
+    setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* a line is one write: ranks share the file, and one may be killed within a line */
     yk__limit_is_error();
     yk__standing_ours();
     if (argc > 1 && argv[1][0] != '-')

@@ -163,9 +163,10 @@ static int by_seconds(const void *a, const void *b)
 static void progress_say(const search *s, uint32_t i, uint32_t n, const candidate *c)
 {
     char text[OPTIONS_MOST];
-    if (isatty(STDERR_FILENO))
+    if (isatty(STDERR_FILENO)) {
         fprintf(stderr, c ? "\ryoke %s: measures steps of candidates, %u of %u" : "\r\033[K", s->cli->command->name, i + 1, n);
-    else if (c) {
+        fflush(stderr);
+    } else if (c) {
         search_options(s, c, text, sizeof text);
         fprintf(stderr, "yoke %s: measures candidate %u of %u, %.3g ms predicted: %s\n", s->cli->command->name, i + 1, n,
                 1e3 * c->seconds, text);
