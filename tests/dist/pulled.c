@@ -214,9 +214,10 @@ static int bytes_send(uint64_t tag, const void *data, uint64_t bytes, uint32_t t
     return wrong_tell(err, "a fault");
 }
 
+/* The second barrier: an ask for version 1 is right until rank 0 has published version 2. */
 static int case_asks(const ask *a, uint64_t bytes, uint32_t times, yk_error *err)
 {
-    if (slices_make(err) || slices_write(1, err) || ranks_meet(err) || slices_write(2, err))
+    if (slices_make(err) || slices_write(1, err) || ranks_meet(err) || slices_write(2, err) || ranks_meet(err))
         return wrong_tell(err, "slices");
     return bytes_send(YK__MSG_TAG_ASK, a, bytes, times, err);
 }
