@@ -16,7 +16,9 @@ def differences(key):
 
 loss, norm = differences("loss"), differences("grad_norm")
 shares = [rank["share"] for rank in logs[1][-1]["shares"]]
-print("largest relative difference %.1e, %.1e of them in the first %d steps; of the first 3 gradients' norms %.1e; shares %s"
+said = ("largest relative difference %.1e, %.1e of them in the first %d steps; of the first 3 gradients' norms %.1e; shares %s"
       % (max(loss), max(loss[:most]), min(most, steps), max(norm[:3]), shares))
-assert max(loss[:most]) <= early and max(loss) <= late
-assert max(norm[:3]) <= max(3e-3, early) and len(shares) >= 2 and min(shares) > 0.02
+print(said)
+assert max(loss[:most]) <= early and max(loss) <= late, "losses differ: " + said
+assert max(norm[:3]) <= max(3e-3, early), "norms of gradients differ: " + said
+assert len(shares) >= 2 and min(shares) > 0.02, "a rank has hardly a row: " + said
