@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes views of a value: reshape, permute, expand and slice, without a copy; only reshape copies, if strides do not allow a view.
- * yk__copy_into adds a copy's node. The builder (build.c), the trace (core/job/trace), bodies (body_*.c), gradient rules (core/grad),
- * update_programs.c (core/run) and yoke-cts call it, in the caller's thread.
+ * Makes views of a value without a copy: reshape, permute, expand and slice. If the strides allow no view, yk__reshape first makes a dense
+ * copy of its operand. yk__copy_into adds a node that copies a value into a part of another value.
  *
- * A view has the root value as its base (never another view), composed strides and an offset. A view that equals its operand or the whole
- * root is that value itself, so a permutation and its inverse cancel.
+ * The builder (build.c), the trace (core/job/trace), bodies (body_*.c), gradient rules (core/grad), update_programs.c (core/run) and
+ * yoke-cts call this file's functions. A graph has no lock: the thread that builds a graph makes the calls for it.
+ *
+ * A view has the root value as its base (never another view), composed strides and an offset. view_make returns the operand or the whole
+ * root if the view equals it, so that a root's permutation and its inverse cancel. After a slice the inverse makes a new view.
  */
 #include "core/graph/graph_internal.h"
 

@@ -2,12 +2,14 @@
 /*
  * Runs a micro batch: looks the program up (cache.c plans and compiles a new one), runs it, starts the copies of its results to the host.
  *
- * flush.c (core/job/loop) calls yk__engine_run in yk_step, in yk_end for values still wanted and assignments not yet run, and at an
- * earlier read of a value. blame.c (core/job/trace) calls it for a second run with probes. yk__engine_run returns while the device may
- * still run; yk__engine_wait takes its *ticket.
+ * flush.c (core/job/loop) calls yk__engine_run in three places: in yk_step, at a read of a value before yk_step, and in yk_end. yk_end
+ * runs the values that are still wanted and the assignments that no step has run. blame.c (core/job/trace) calls it for a second run with
+ * probes. yk__engine_run returns while the device may still run, except after a timed run; yk__engine_wait takes its *ticket.
  *
- * rows_ahead.c (core/job/loop) calls yk__engine_prepare, by which a thread of ahead.c makes the program of a later micro batch. It and
- * share_wait.c (core/job/team) ask yk__engine_prepares if such a thread is at work. All callers are in the step thread.
+ * rows_ahead.c (core/job/loop) calls yk__engine_prepare: a thread of ahead.c then makes the program of a later micro batch. rows_ahead.c
+ * and share_wait.c (core/job/team) call yk__engine_prepares, which is true while such a thread works. The step thread makes all calls.
+ *
+ * A window is the micro batches whose gradients are summed for one update. m->first marks its first micro batch.
  */
 #include "core/run/engine.h"
 
@@ -44,8 +46,8 @@ static bool has_sums(const yk__graph *t)
     return false;
 }
 
-/* A program may read copies of parameters in the compute format; yk__compute_refresh (values/compute.c) casts stale ones first. With
- * p->settles it awaits all buckets too. */
+/* A program may read copies of parameters in the compute format; yk__compute_refresh (values/compute.c) first casts the stale copies. If
+ * p->settles is set, it also waits for each bucket of parameters that is on its way from another rank. */
 static yk_status run_micro(yk__engine *e, const yk__micro *m, yk_error *err)
 {
     yk__prog *p;
@@ -67,9 +69,9 @@ static yk_status check_excluded(const yk__engine *e, const yk__micro *m, yk_erro
         yk__exchange_name(&e->exchange, e->exchange.rank));
 }
 
-/* A rank without rows runs a trace only for sums that other ranks wait for. Otherwise it adds nothing to the gradients. With scatters,
- * yk__sums_nothing takes part in the sums of slices. Without, the window's first micro batch runs the cache's program that writes zeros to
- * the buckets. */
+/* A rank without rows runs the trace only if it has sums over ranks, as the other ranks wait for them. Without such sums the rank gives
+ * zeros to the gradients. If each rank keeps the sum of its own slice alone (params.scatters), yk__sums_nothing takes this rank's part in
+ * these sums. Otherwise the window's first micro batch runs the cache's program that writes zeros to the gradient buckets. */
 static yk_status run_empty(yk__engine *e, const yk__micro *m, yk_error *err)
 {
     yk__prog *p;
@@ -86,16 +88,17 @@ static yk_status run_empty(yk__engine *e, const yk__micro *m, yk_error *err)
     return yk__prog_run(&e->exec, p, (yk__inputs){0}, err);
 }
 
-/* A timed run measures busy_seconds, by which share.c (core/job/team) shares the rows out. In it the host waits for the device before and
- * after it, so waits for other ranks do not count. Parameters on their way are awaited before the run: a sender's delay is not this rank's
- * computing. In a job of one rank the time ends when the host next waits for the run. */
+/* A timed run measures busy_seconds, this rank's computing; share.c (core/job/team) divides the rows by it. yk__engine_run waits for the
+ * device before queue.started is set and after the run, so that earlier commands do not count. It awaits parameters on their way first: a
+ * sender's delay is not this rank's computing. In a job of one rank the time ends when the host next waits for queue.timed_point. */
 static bool is_timed(const yk__engine *e, const yk__micro *m)
 {
     return m->loss != YK_NONE && e->exchange.world > 1 && e->updater.measure;
 }
 
-/* yk__params_publish_late writes the newest parameters to the common block if an excluded rank reads them there. summing.adds:
- * slice_sums.c adds this run's pieces to the window's sums. YK__SUMS_DUE: window_reduce.c still has to sum the window's gradients. */
+/* yk__params_publish_late writes the newest parameters to the memory that ranks share, if an excluded rank reads them there.
+ * summing.adds is false in a window's first run; in later runs slice_sums.c adds the run's pieces to the window's sums. YK__SUMS_DUE says
+ * that window_reduce.c still has to sum the window's gradients, YK__SUMS_MADE that no sum is left to do. */
 yk_status yk__engine_run(yk__engine *e, const yk__micro *m, uint64_t *ticket, yk_error *err)
 {
     const bool timed = is_timed(e, m) && e->exchange.part != YK__PART_EXCLUDED;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values between forward and backward on the host: their memory, and the copies there and back (`--offload activations=host`).
+ * Keeps values on the host between their use in forward and in backward: their memory, and the copies there and back
+ * (`--offload activations=host`).
  *
  * The planner (core/plan/away.c) lists the values. exec.c starts the copies as actions STORE and LOAD (table in actions.c), and instance.c
- * reserves and frees the memory. All are in the step thread. With pinned memory the device queues both copies behind its earlier commands,
- * and the thread does not wait. Without, the driver may read host memory at once, so the copy back first waits until the copy out has
- * ended.
+ * reserves and frees the memory. exec.c and instance.c call in the step thread. With pinned memory the device queues each copy behind its
+ * earlier commands, and the thread does not wait. Without pinned memory the driver may read host memory at once, so the copy back first
+ * waits until the copy out has ended.
  */
 #include "core/run/stored.h"
 

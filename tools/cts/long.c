@@ -3,8 +3,8 @@
  * yoke-cts, group long: sums of up to millions of terms, with --long of a hundred million. main.c runs the group in a child process with
  * the device under test open.
  *
- * An accumulator of 32 bits that adds them in turn loses digits: with equal terms each addition rounds in the same direction. All terms
- * have one sign here, so a sum equals that of its absolute terms, of which plugin.h promises a share.
+ * An accumulator of 32 bits that adds them in turn loses digits: with equal terms each addition rounds in the same direction. plugin.h
+ * bounds a sum's error by a share of the sum of its absolute terms. All terms have one sign here, so that sum is the result itself.
  *
  * cts_check_run compares each result with the reference in float64 (core/graph/eval.c). The allowed error is a share of the reference. A
  * device with YK_CAP_LONG_SUMS has a fixed share; any other has 2^-24 per addition if that is more.
@@ -125,6 +125,7 @@ static void rows_added_to_one(cts *c, yk_dtype dtype, int64_t n, int64_t width, 
     check_share(c, &k, SUM_SHARE, n);
 }
 
+/* second: 0 gives operand 1 different positive numbers; another number is the seed of the one value of its elements. */
 static void product_of_alike(cts *c, yk_dtype dtype, const long_product *p, uint32_t second)
 {
     static const uint32_t turn[] = {1, 0};

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens a training's logs for writing. A resumed run first moves the lines after its checkpoint's step to PATH.cut. A new run moves all
- * lines there, or drops them with --overwrite-output-dir (LOGFILE_ANEW). A restarted launch without a checkpoint moves the lines from the
- * first step on (LOGFILE_NO_STEP).
+ * Opens a training's logs for writing, and first moves lines to PATH.cut. `kept` is the last step whose lines stay, or a constant below 0.
+ * A resumed run passes its checkpoint's step, and later lines move. A new run passes LOGFILE_ASIDE, and each line moves; with
+ * --overwrite-output-dir it passes LOGFILE_ANEW, and the lines are dropped. A restarted launch without a checkpoint passes
+ * LOGFILE_NO_STEP, and lines move from the first one with a step on.
  *
- * reports.c (JSON lines) and trackers.c (the table, TensorBoard's new event file) call it on rank 0 before the loop, once for each file. A
- * line is known by its step alone; its other figures do not matter here.
+ * reports.c (JSON lines) and trackers.c (the table, TensorBoard's new event file) call logfile_open in the main thread of rank 0, before
+ * the loop, once for each file. A line is known by its step alone; its other figures do not matter here.
  */
 #include "tools/train/logfile.h"
 
@@ -35,8 +36,9 @@ typedef struct cut {
     bool foreign;  /* the lines have no step, or are another run's */
 } cut;
 
-/* Finds the lines to move: from the first line whose step is above `kept` to the last whole line. A resumed run with other batches counts
- * its steps otherwise, so a step may be below the one before it. Lines before such a step stay, whatever their steps. */
+/* Finds the lines to move: from the first line whose step is above `kept` to the last whole line. A run resumed with another batch size
+ * numbers its steps anew, so a line's step may be below the step before it. The search starts again at such a line: earlier lines stay,
+ * even with steps above `kept`. */
 static cut cut_find(FILE *f, int64_t kept)
 {
     cut c = {.foreign = true};
@@ -86,7 +88,7 @@ static bool lines_cut(const char *path, int64_t kept)
         return errno == ENOENT || errno == ENXIO; /* no file yet, or a socket: file_open makes the first, and refuses the second */
     if (!fstat(fd, &st) && S_ISREG(st.st_mode)) {
         cut c = cut_find(f, kept);
-        if (c.foreign && c.end < st.st_size) { /* only a torn line of this run is lost: the run writes it anew */
+        if (c.foreign && c.end < st.st_size) { /* another run's torn line moves too; this run's is cut off, as the run writes it anew */
             c.end = st.st_size;
             c.lines++;
         }
@@ -114,7 +116,7 @@ FILE *logfile_open(const char *path, int64_t kept)
     const bool again = kept != LOGFILE_ANEW;
     const int own = yk__folder_opened(path);
     FILE *f;
-    if (own >= 0) /* /dev/stdout: the lines that are there are not this run's */
+    if (own >= 0) /* the path names an open descriptor, as /dev/stdout does: the lines in its file are not this run's, and stay */
         return yk__folder_stream(own);
     if (again && !lines_cut(path, kept))
         return NULL;

@@ -6,8 +6,8 @@
  * (backends/cpu/exec) runs the emitted step once for each piece, a range of tasks: on several workers if the work is large, else in one
  * thread.
  *
- * A task takes the blocks of queries of one head, or a part of them (att->split). It packs the head's whole K and V itself, as scratch
- * memory belongs to one worker and lasts for one piece.
+ * A task takes the blocks of queries of one head, or a part of them (att->split). It packs the head's whole K and V into its worker's
+ * scratch memory, even after another task of the same head.
  *
  * A block's scores are S = Q K^T plus bias and mask. Each row becomes P = exp(S - max), then dropout. exp applies the scale (exp_scale) if
  * there is no bias and the scale is above 0; else S has it already. The output is O = P V, divided by each row's sum. The gradient reads
@@ -23,7 +23,7 @@
 #include "plugins/kit/value.h"
 
 /* Replaces the scores of one row's visible keys, the first `seen`, by exp(score - maximum), then applies dropout. *sum gets their sum
- * before dropout. Returns lse. A row without keys gets sum 1, as its output is divided by the sum. */
+ * before dropout. Returns lse. A row without keys, or with masked keys alone, gets sum 1, as its output is divided by it. */
 static float softmax_row(att_head *head, int64_t i, float *row, int64_t seen, float *sum)
 {
     const att_args *att = head->att;

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whole vectors that the ranks hold in slices: a parameter's gradient, and the optimizer's moments. A read gathers the slices, or takes
- * this rank's part, and a write takes this rank's part. yk__engine_whole makes parameters equal on all ranks before a checkpoint, and drops
- * the rounding errors of gradients. yk__engine_scale_errors changes these errors with the loss scale.
+ * Reads and writes vectors that the ranks hold in slices: a parameter's gradient, and the optimizer's moments. A read gathers the slices
+ * of each rank; yk__engine_moment_read with `single` gives this rank's slice, and zeros elsewhere. yk__engine_moment_give writes this
+ * rank's slice.
  *
- * core/job calls it for yk_grad_read, for checkpoints and for a new loss scale, in the step thread. Reads of other ranks' parts are
+ * Compressed exchanges keep the rounding error of a vector that is sent, and add it to the next vector. The errors belong to gradients, or
+ * in LocalSGD to changes of parameters. yk__engine_whole drops the errors before a checkpoint, and makes parameters equal on all ranks.
+ * yk__engine_scale_errors multiplies the errors of gradients if the loss scale changes.
+ *
+ * core/job calls the file for yk_grad_read, for checkpoints and for a new loss scale, in the step thread. Reads of other ranks' parts are
  * collective: all ranks call them in the same order. Vectors are f32.
  */
 #include <string.h>
@@ -14,7 +18,8 @@
 
 #define PIECE (1u << 20) /* elements of a moment that a write takes at once */
 
-/* Reads this rank's part of a parameter's sums, by the slices, and sets the other elements to zero. */
+/* Reads this rank's part of a parameter's sums from the device, and sets the other elements to zero. s: the ranks' slices of the bucket.
+ * base: the bucket's element with which the buffer of sums begins. */
 static yk_status own_part(yk__engine *e, const yk__bucket *b, const yk__slices *s, uint64_t base, const yk__param *q, float *data,
                           yk_error *err)
 {
@@ -47,6 +52,7 @@ yk_status yk__engine_grad_read(yk__engine *e, uint32_t number, float *data, yk_e
         return err->status;
     q = &e->params.param[number];
     b = &e->params.bucket[q->bucket];
+    /* YK__SUMS_MOVED: the ranks got other slices after the sum, and the sums still lie by the earlier ones */
     s = e->params.sums == YK__SUMS_MOVED ? &b->summed : &b->layout.slice;
     if (own_part(e, b, s, e->params.scatters ? b->begin : 0, q, data, err) ||
         yk__exchange_spread(&e->exchange, s, q->at, q->n, data, err))
@@ -58,7 +64,7 @@ yk_status yk__engine_grad_read(yk__engine *e, uint32_t number, float *data, yk_e
 
 void yk__engine_scale_errors(yk__engine *e, double factor)
 {
-    if (e->exchange.part == YK__PART_LOCAL) /* its residual is of changes of parameters, which bear no scale */
+    if (e->exchange.part == YK__PART_LOCAL) /* LocalSGD's residual is of changes of parameters, which bear no scale */
         return;
     yk__exchange_scale_residual(&e->exchange, (float)factor);
     yk__power_scale(&e->params, (float)factor);
