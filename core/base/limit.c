@@ -153,7 +153,7 @@ yk__limit_text yk__limit_thread_reason(int error)
 {
     yk__limit_text t;
     snprintf(t.text, sizeof t.text, "%s%s", strerror(error),
-             error == EAGAIN ? ": no further process or thread: raise the limit (ulimit -u, or pids.max of the control group)" : "");
+             error == EAGAIN ? ": no further process or thread: raise the limit (ulimit -u or -v, or pids.max of the control group)" : "");
     return t;
 }
 

@@ -4,7 +4,7 @@
 # nothing in the output folder. What is no cause for alarm trains.
 . "$YOKE_SOURCE/tests/cli/made.sh"
 hidden=16
-plan 30
+plan 31
 cat > "$tmp/wrapper.py" <<'P'
 import subprocess, sys
 sys.exit(subprocess.call(sys.argv[1:], close_fds=sys.argv[0].endswith("wrapper.py")))
@@ -309,3 +309,28 @@ for descriptors in 8 9 10 11 12 13 14 15 16; do # fewer and a program may not st
 done
 [ $enough -eq 1 ]
 check "too few descriptors at the start"
+
+# The same with processes and threads, of a user who has no other. A shortage is no wrong input.
+crowded() { # PROCESSES
+    setpriv --reuid "$user" --regid "$user" --clear-groups prlimit --nproc="$1" "$yoke" launch --devices "cpu:0! cpu:0!" -- \
+        "$program" >"$tmp/out" 2>"$tmp/err"
+    code=$?
+    grep -q Permission "$tmp/err" && return 77
+    [ $code -eq 0 ] || { [ $code -eq 1 ] && grep -q 'raise the limit (ulimit -u' "$tmp/err"; }
+}
+user=$((60000 + $$ % 5000)) enough=77
+if command -v setpriv >/dev/null && command -v prlimit >/dev/null &&
+    setpriv --reuid $user --regid $user --clear-groups "$yoke" --version >/dev/null 2>&1; then
+    for processes in 1 2 3 4 5 6 7 8 9 10 12; do
+        HOME=$tmp crowded $processes
+        enough=$?
+        [ $enough -eq 0 ] || { echo "# $processes processes: exit code $code"; break; }
+    done
+fi
+if [ $enough -eq 77 ]; then
+    n=$((n + 1))
+    echo "ok $n # SKIP another user can not run the programs of this build"
+else
+    [ $enough -eq 0 ]
+    check "too few processes at the start"
+fi
