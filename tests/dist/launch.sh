@@ -188,6 +188,7 @@ export YOKE_LOG=error
 cat >"$tmp/terminal.py" <<'P'
 import os, pty, signal, sys, time
 leader, command = sys.argv[1] == "leader", sys.argv[2:]
+for ignored in signal.SIGINT, signal.SIGTSTP: signal.signal(ignored, signal.SIG_DFL) # as behind '&'
 pid, fd = pty.fork()
 if pid == 0:
     if leader: os.execv(command[0], command)
