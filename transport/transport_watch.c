@@ -18,6 +18,7 @@
 #include <time.h>
 
 #include "core/base/clock.h"
+#include "core/base/limit.h"
 #include "core/base/option.h"
 #include "core/net/bytes.h"
 #include "transport/base.h"
@@ -139,7 +140,7 @@ yk_status yk__watch_start(yk_tr *t, yk_tr_error *error)
     failed = pthread_create(&base->watch, NULL, watch_main, t);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (failed)
-        return yk__tr_fail(error, YK_E_IO, "starting the thread that watches connections: %s", strerror(failed));
+        return yk__tr_fail(error, YK_E_IO, "starting the thread that watches connections: %s", yk__limit_thread_reason(failed).text);
     pthread_mutex_lock(&base->lock);
     while (!base->watched)
         pthread_cond_wait(&base->watch_wakes, &base->lock);

@@ -149,6 +149,14 @@ yk__limit_text yk__limit_reason(int error)
     return t;
 }
 
+yk__limit_text yk__limit_thread_reason(int error)
+{
+    yk__limit_text t;
+    snprintf(t.text, sizeof t.text, "%s%s", strerror(error),
+             error == EAGAIN ? ": no further process or thread: raise the limit (ulimit -u or -v, or pids.max of the control group)" : "");
+    return t;
+}
+
 void yk__limit_explain_descriptors(int error, uint64_t connections, char *text, size_t capacity)
 {
     struct rlimit limit = {0, 0};

@@ -32,6 +32,7 @@ typedef struct yk__limit_text {
     char text[160];
 } yk__limit_text;
 yk__limit_text yk__limit_reason(int error);
+yk__limit_text yk__limit_thread_reason(int error); /* the same for a call that makes a thread or a process */
 /* Text for the error (errno) of a call that makes or polls descriptors: the limit and the remedy; "" for another error. */
 void yk__limit_explain_descriptors(int error, uint64_t connections, char *text, size_t capacity);
 

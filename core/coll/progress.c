@@ -4,6 +4,7 @@
  * rank offers no slices for pulls, and while the step thread waits and drives the requests itself. Else it waits in the transport for a
  * message. Requests in common memory need no driving, as a member's part is there when it begins. coll.c starts and stops the thread.
  */
+#include "core/base/limit.h"
 #include "core/coll/progress.h"
 
 #include <signal.h>
@@ -74,7 +75,7 @@ yk_status yk__msg_start_thread(yk__coll *coll, yk_error *err)
     failed = pthread_create(&plane->thread, NULL, progress_main, coll);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (failed)
-        return yk__fail(err, YK_E_IO, "starting the progress thread: %s", strerror(failed));
+        return yk__fail(err, YK_E_IO, "starting the progress thread: %s", yk__limit_thread_reason(failed).text);
     plane->threaded = true;
     return YK_OK;
 }

@@ -406,7 +406,7 @@ static yk_status thread_start(yk__agent *agent, yk_error *err)
     pthread_sigmask(SIG_SETMASK, &all, &old);
     e = pthread_create(&agent->thread, NULL, agent_main, agent);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return e ? yk__fail(err, YK_E_IO, "starting the agent of this host: %s", strerror(e)) : YK_OK;
+    return e ? yk__fail(err, YK_E_IO, "starting the agent of this host: %s", yk__limit_thread_reason(e).text) : YK_OK;
 }
 
 yk_status yk__agent_start(const yk__agent_config *config, yk__agent **out, yk_error *err)

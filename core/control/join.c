@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/limit.h"
 #include "core/base/mem.h"
 #include "core/control/agent.h"
 #include "core/control/start/origin.h"
@@ -53,6 +54,8 @@ static yk_status receive_hello(yk__control *c, yk__control_hello *hello, yk_erro
         memcpy(fds, CMSG_DATA(part), part->cmsg_len - CMSG_LEN(0));
     c->fd = descriptor_lift(fds[0]);
     c->memory_fd = descriptor_lift(fds[1]);
+    if (n == (ssize_t)sizeof *hello && hello->magic == YK__CONTROL_MAGIC && (m.msg_flags & MSG_CTRUNC)) /* there was room for two */
+        return yk__fail(err, YK_E_IO, "the job's memory, over descriptor %d: %s", c->job_fd, yk__limit_reason(EMFILE).text);
     if (n != (ssize_t)sizeof *hello || (m.msg_flags & MSG_CTRUNC) || c->fd < 0 || c->memory_fd < 0 ||
         hello->magic != YK__CONTROL_MAGIC)
         return yk__fail(err, YK_E_FORMAT, "expected a job over descriptor %d, got other bytes", c->job_fd);

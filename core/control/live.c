@@ -161,7 +161,7 @@ yk_status yk__control_beat_start(yk__control *c, yk_error *err)
     e = pthread_create(&c->beat, NULL, beat_main, c);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (e)
-        return yk__fail(err, YK_E_IO, "starting the liveness thread: %s", strerror(e));
+        return yk__fail(err, YK_E_IO, "starting the liveness thread: %s", yk__limit_thread_reason(e).text);
     c->beating = true;
     return YK_OK;
 }

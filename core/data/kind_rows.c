@@ -88,8 +88,8 @@ static bool types_keep(struct text_rows *state, size_t *capacity, size_t at, con
     return true;
 }
 
-static yk_status encode_rows(struct text_rows *state, const yk__tokenizer *tokenizer, const char *path, int64_t max_length, int *vocab,
-                             yk_error *err)
+static yk_status encode_rows(struct text_rows *state, const yk__tokenizer *tokenizer, const char *path, int64_t max_length, bool silent,
+                             int *vocab, yk_error *err)
 {
     const yk__rows *text_rows = state->rows;
     size_t cap = 0, types_cap = 0;
@@ -117,10 +117,10 @@ static yk_status encode_rows(struct text_rows *state, const yk__tokenizer *token
         state->at[i + 1] = state->at[i] + ids.count;
         cut += ids.cut;
     }
-    if (!st && cut)
+    if (!st && cut && !silent)
         yk__log(YK_LOG_WARN, "data", "%s: %" PRId64 " of %" PRId64 " texts are cut to %" PRId64 " tokens (max-length)", path, cut,
                 text_rows->count, max_length);
-    if (!st && text_rows->dropped)
+    if (!st && text_rows->dropped && !silent)
         yk__log(YK_LOG_WARN, "data", "%s: %" PRId64 " of %" PRId64 " rows have no text and are dropped", path, text_rows->dropped,
                 text_rows->dropped + text_rows->count);
     *vocab = yk__encoder_vocab(enc);
@@ -273,7 +273,7 @@ static yk_status open_texts(yk__dataset *set, const yk__spec *spec, const yk__da
     if (!st)
         st = yk__kind_mask(set, options, err);
     if (!st)
-        st = encode_rows(state, set->tokenizer, spec->path, max_length, &set->vocab, err);
+        st = encode_rows(state, set->tokenizer, spec->path, max_length, options->silent, &set->vocab, err);
     if (st)
         return st;
     set->rows = state->rows->count;

@@ -91,7 +91,7 @@ static yk_status open_text(yk__dataset *set, const yk__spec *spec, const yk__dat
     yk_status st = yk__text_open(spec->path, name && !strcmp(name, "bytes"), &text, &bytes, err);
     if (st)
         return st;
-    if (bytes > LARGE)
+    if (bytes > LARGE && !options->silent)
         yk__log(YK_LOG_WARN, "data",
                 "%s: %zu MB of text are tokenised and stay in memory, 4 bytes an id ('yoke tokenize --output FILE' does it once, "
                 "and tokens:FILE stays on disk)",

@@ -6,6 +6,7 @@
  * One lock guards the ring. Slots between `handed_out` and `filled` are the caller's to take; the slot being filled is the thread's and
  * needs no lock. If a fill takes less time than waking the thread, the caller does it.
  */
+#include "core/base/limit.h"
 #include "core/data/loader.h"
 
 #include <pthread.h>
@@ -353,7 +354,7 @@ yk_status yk__loader_open(const yk__dataset *set, const yk__loader_options *opti
         s = yk__fail_mem(err, sizeof *loader->slot, "a loader's batches");
     const int bad = s ? 0 : thread_start(loader);
     if (bad)
-        s = yk__fail(err, YK_E_IO, "a loader's thread cannot be started: %s", strerror(bad));
+        s = yk__fail(err, YK_E_IO, "a loader's thread cannot be started: %s", yk__limit_thread_reason(bad).text);
     if (s) {
         yk__loader_close(loader);
         return s;

@@ -36,6 +36,7 @@ typedef struct yk__dataset_options {
     double mask;             /* probability that a token is hidden, for a masked language model; 0 hides none */
     bool whole;              /* text, tokens: the whole file, without a split */
     uint64_t max_rows;       /* number of first rows to use; 0 for all */
+    bool silent;             /* another rank logs the lines on this set */
     const yk__dataset *like; /* number label names and characters as in this set (the training data) */
 } yk__dataset_options;
 

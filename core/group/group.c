@@ -115,7 +115,7 @@ static yk_status closer_start(yk__group *g, yk_error *err)
         return YK_OK;
     close(g->closer_fd);
     g->closer_fd = -1;
-    return yk__fail(err, YK_E_IO, "starting the thread that leaves the job at an exit: %s", strerror(failed));
+    return yk__fail(err, YK_E_IO, "starting the thread that leaves the job at an exit: %s", yk__limit_thread_reason(failed).text);
 }
 
 static void closer_stop(yk__group *g)

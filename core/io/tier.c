@@ -153,7 +153,7 @@ static yk_status thread_start(yk__tier *tier, yk_error *err)
     failed = pthread_create(&tier->thread, NULL, tier_main, tier);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (failed)
-        return yk__fail(err, YK_E_IO, "starting the thread of the state on disk: %s", strerror(failed));
+        return yk__fail(err, YK_E_IO, "starting the thread of the state on disk: %s", yk__limit_thread_reason(failed).text);
     tier->has_thread = true;
     return YK_OK;
 }

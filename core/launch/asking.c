@@ -65,7 +65,7 @@ yk_status yk__asking_start(yk__asking *a, int (*run)(void *arg, int fd), void *a
         if (a->pid == 0)
             child_run(a, parent, run, arg, fd[1]);
         if (a->pid < 0)
-            yk__fail(err, YK_E_IO, "asking plugins: fork: %s", strerror(errno));
+            yk__fail(err, YK_E_IO, "asking plugins: fork: %s", yk__limit_thread_reason(errno).text);
     }
     close(fd[1]);
     if (!err->status)

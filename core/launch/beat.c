@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/limit.h"
 #include "core/launch/node_io.h"
 
 /* After the fork: only async-signal-safe calls. */
@@ -54,7 +55,8 @@ yk_status yk__beat_start(const yk__peer *peer, uint32_t n, pid_t *beater, yk_err
     if (*beater > 0)
         return YK_OK;
     *beater = 0;
-    return yk__fail(err, YK_E_IO, "a process that tells the hosts that the launcher is there: fork: %s", strerror(errno));
+    return yk__fail(err, YK_E_IO, "a process that tells the hosts that the launcher is there: fork: %s",
+                    yk__limit_thread_reason(errno).text);
 }
 
 void yk__beat_stop(pid_t *beater)

@@ -19,6 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/base/limit.h"
+#include "core/base/log.h"
 #include "core/base/mem.h"
 
 /* Closes descriptors that the guard would keep open for other processes: the pipe behind the launcher's output, the job's sockets. */
@@ -75,22 +77,31 @@ static _Noreturn void watch_launcher(int fd)
     _exit(0); /* child */
 }
 
+static void say_unguarded(const char *why)
+{
+    yk__log(YK_LOG_WARN, "launch", "no guard: if this launcher is killed, processes that its ranks have started live on: %s", why);
+}
+
 void yk__guard_start(yk__guard *guard)
 {
     int fd[2];
     *guard = (yk__guard){0, -1};
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fd))
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fd)) {
+        say_unguarded(yk__limit_reason(errno).text);
         return;
+    }
     guard->pid = fork();
     if (guard->pid == 0) {
         close(fd[0]);
         watch_launcher(fd[1]);
     }
+    const int failed = errno;
     close(fd[1]);
     if (guard->pid > 0) {
         guard->fd = fd[0];
         return;
     }
+    say_unguarded(yk__limit_thread_reason(failed).text);
     guard->pid = 0;
     close(fd[0]);
 }

@@ -436,6 +436,18 @@ static bool is_outlived(const yk__launcher *launcher, uint32_t rank)
            member_lives(launcher, rank);
 }
 
+/* Process 1 of a container, or a subreaper, inherits what a rank's children leave behind: they are in the rank's group, and stay dead
+ * processes else. Neither the rank itself is reaped here, nor the process that joined, which member_lives asks about. */
+static void reap_orphans(const yk__launcher *launcher, uint32_t rank)
+{
+    const pid_t own = launcher->rank[rank].pid, member = yk__control_job_pid(launcher->job, rank);
+    siginfo_t si = {0};
+    while (!waitid(P_PGID, (id_t)own, &si, WEXITED | WNOHANG | WNOWAIT) && si.si_pid && si.si_pid != own && si.si_pid != member) {
+        waitpid(si.si_pid, NULL, WNOHANG);
+        si = (siginfo_t){0};
+    }
+}
+
 /* Kills the rank's children before it reaps the rank: afterwards another process may have the number of its group. */
 static void reap_rank(yk__launcher *launcher, uint32_t rank)
 {
@@ -455,10 +467,11 @@ static void reap_rank(yk__launcher *launcher, uint32_t rank)
 static void ranks_reap(yk__launcher *launcher)
 {
     for (uint32_t r = 0; r < launcher->n_ranks; r++) {
-        if (launcher->rank[r].pid)
-            note_stops(&launcher->rank[r]);
-        if (launcher->rank[r].pid)
-            reap_rank(launcher, r);
+        if (!launcher->rank[r].pid)
+            continue;
+        note_stops(&launcher->rank[r]);
+        reap_orphans(launcher, r);
+        reap_rank(launcher, r);
     }
     watch_stopped(launcher);
     watch_left(launcher);
@@ -486,7 +499,7 @@ static void job_interrupt(yk__launcher *launcher, int sig, bool order)
 static void stop_job(const yk__launcher *launcher)
 {
     signal_all(launcher, SIGSTOP);
-    raise(SIGSTOP);
+    yk__signals_stop(&launcher->signals);
     signal_all(launcher, SIGCONT);
 }
 

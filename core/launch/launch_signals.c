@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/limit.h"
 
 #define TWICE_MS 50
 #define PASSED_ON_MS 500 /* over a connection between hosts */
@@ -38,9 +39,13 @@ yk_status yk__signals_take(yk__signals *signals, yk_error *err)
     signals->last = 0;
     signals->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals->fd < 0)
-        return yk__fail(err, YK_E_IO, "signalfd: %s", strerror(errno));
+        return yk__fail(err, YK_E_IO, "signalfd: %s", yk__limit_reason(errno).text);
     sigaction(SIGCHLD, &act, &signals->old_child); /* an ignored SIGCHLD would throw the exit codes away */
     sigprocmask(SIG_BLOCK, &set, &signals->mask);
+    signals->ranks = signals->mask;
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+        if (sigismember(&set, taken[i]))
+            sigdelset(&signals->ranks, taken[i]);
     return YK_OK;
 }
 
@@ -56,9 +61,31 @@ int yk__signals_next(yk__signals *signals)
     while (read(signals->fd, &info, sizeof info) == (ssize_t)sizeof info)
         if (is_passed_again(signals, &info))
             continue;
-        else if (info.ssi_signo != SIGINT || info.ssi_code <= 0 || !is_ignored(SIGINT))
+        else if (info.ssi_signo != SIGINT || info.ssi_code <= 0 || !is_ignored(SIGINT)) {
+            signals->typed = info.ssi_code > 0;
             return (int)info.ssi_signo;
+        }
     return 0;
+}
+
+/* The kernel ignores a SIGTSTP with its default action in an orphaned process group: one of `ssh -t HOST yoke`, of tmux, or of a container,
+ * in which no shell has a `fg`. Who sends SIGTSTP by kill can send SIGCONT as well. */
+void yk__signals_stop(const yk__signals *signals)
+{
+    const struct sigaction act = {.sa_handler = SIG_DFL};
+    struct sigaction before;
+    sigset_t stop, blocked;
+    if (!signals->typed) {
+        raise(SIGSTOP);
+        return;
+    }
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGTSTP);
+    sigaction(SIGTSTP, &act, &before);
+    raise(SIGTSTP);
+    sigprocmask(SIG_UNBLOCK, &stop, &blocked); /* here it stops */
+    sigprocmask(SIG_SETMASK, &blocked, NULL);
+    sigaction(SIGTSTP, &before, NULL);
 }
 
 bool yk__signals_repeated(yk__signals *signals, int sig, bool order)

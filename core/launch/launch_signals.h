@@ -14,7 +14,9 @@ typedef struct yk__signals {
     int last;        /* the last signal that asked for the end; 0 if none */
     bool last_order; /* another launcher passed it on */
     int64_t last_at; /* ms */
-    sigset_t mask; /* the caller's */
+    bool typed;      /* the last SIGTSTP was the terminal's Ctrl-Z */
+    sigset_t mask;   /* the caller's */
+    sigset_t ranks;  /* the same without the signals that are taken here: a parent that blocks them keeps none from the ranks */
     struct sigaction old_child;
 } yk__signals;
 
@@ -27,6 +29,8 @@ int yk__signals_next(yk__signals *signals); /* 0 if none waits */
  * within 50 ms counts once. Slurm signals the launcher and its part on each host, to which the launcher passes its own signal on. A
  * signal and an `order` within 0.5 s count once. */
 bool yk__signals_repeated(yk__signals *signals, int sig, bool order);
+/* Stops this process after a SIGTSTP, until SIGCONT. Ctrl-Z stops it only if a shell can continue it. */
+void yk__signals_stop(const yk__signals *signals);
 void yk__signals_release(yk__signals *signals); /* a late signal has nothing left to end */
 
 #endif

@@ -167,7 +167,8 @@ static yk_status peer_fork(yk__peer *peer, const sigset_t *mask, const int *fd, 
         become_shell(peer, mask, fd, launcher);
     if (peer->pid < 0) {
         peer->pid = 0;
-        return yk__fail(err, YK_E_IO, "starting %s for host %s: fork: %s", peer->argv[0], peer->name, strerror(errno));
+        return yk__fail(err, YK_E_IO, "starting %s for host %s: fork: %s", peer->argv[0], peer->name,
+                        yk__limit_thread_reason(errno).text);
     }
     setpgid(peer->pid, peer->pid);
     return YK_OK;

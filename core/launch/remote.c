@@ -396,7 +396,7 @@ static void job_stop(yk__remote *remote)
 {
     if (remote->running)
         peers_send(remote, SIGTSTP);
-    raise(SIGSTOP);
+    yk__signals_stop(remote->config->signals);
     if (remote->running)
         peers_send(remote, SIGCONT);
 }
@@ -522,7 +522,7 @@ static yk_status ready_wait(yk__remote *remote)
 static yk_status remote_start(yk__remote *remote, yk_error *err)
 {
     for (uint32_t i = 0; i < remote->config->hosts->count; i++) {
-        if (yk__peer_start(&remote->peer[i], remote->config, i, &remote->config->signals->mask, err))
+        if (yk__peer_start(&remote->peer[i], remote->config, i, &remote->config->signals->ranks, err))
             return err->status;
         remote->alive++;
     }

@@ -187,7 +187,7 @@ static void become_rank(const yk__launcher *launcher, uint32_t rank, char **env,
     if (launcher->function)
         reset_handlers();
     signal(SIGINT, SIG_DFL); /* a shell ignores it behind '&' because of the terminal, which does not reach a rank's group */
-    sigprocmask(SIG_SETMASK, &launcher->signals.mask, NULL);
+    sigprocmask(SIG_SETMASK, &launcher->signals.ranks, NULL);
     yk__limit_restore();
     environ = env;
     if (launcher->function)
@@ -260,7 +260,7 @@ static yk_status fork_rank(yk__launcher *launcher, uint32_t rank, char **env, co
         exec_advise(launcher->argv[0], e, advice, sizeof advice);
     if (e)
         yk__fail(err, is_scarce(e) ? YK_E_IO : YK_E_ARG, "cannot start '%s' for rank %u: %s%s",
-                 launcher->function ? "a fork" : launcher->argv[0], rank_number(launcher, rank), strerror(e), advice);
+                 launcher->function ? "a fork" : launcher->argv[0], rank_number(launcher, rank), yk__limit_thread_reason(e).text, advice);
     return err->status;
 }
 

@@ -6,6 +6,7 @@
  */
 #include "config.h"
 
+#include "core/base/limit.h"
 #include "core/net/tcp.h"
 
 #include <arpa/inet.h>
@@ -23,6 +24,12 @@
 #define PENDING 64         /* connections that the kernel keeps for a listener */
 #define LOST_MS 10000      /* ms until the kernel gives up unacknowledged bytes; a second net below the heartbeats */
 
+/* This process has no descriptor or memory for another socket: no second try helps. */
+static bool is_scarce(int e)
+{
+    return e == EMFILE || e == ENFILE || e == ENOBUFS || e == ENOMEM;
+}
+
 /* IPv6 addresses may stand in brackets, as in lists of hosts and in URLs. */
 static yk_status find_host(const char *host, uint16_t port, struct addrinfo **list, yk_error *err)
 {
@@ -36,6 +43,8 @@ static yk_status find_host(const char *host, uint16_t port, struct addrinfo **li
     else
         bare[0] = 0;
     e = getaddrinfo(*bare ? bare : host, service, &hints, list);
+    if (e == EAI_SYSTEM && is_scarce(errno))
+        return yk__fail(err, YK_E_MEM, "host %.200s: %s", host, yk__limit_reason(errno).text);
     if (e)
         return yk__fail(err, YK_E_ARG, "host %.200s: %s", host, e == EAI_SYSTEM ? strerror(errno) : gai_strerror(e));
     return YK_OK;
@@ -82,7 +91,8 @@ yk_status yk__tcp_listen(const char *host, uint16_t port, int *fd, yk_error *err
     }
     freeaddrinfo(list);
     if (listener < 0)
-        return yk__fail(err, e == EADDRINUSE ? YK_E_IO : YK_E_ARG, "listening on %.200s port %u: %s%s", host, port, strerror(e),
+        return yk__fail(err, e == EADDRINUSE || is_scarce(e) ? YK_E_IO : YK_E_ARG, "listening on %.200s port %u: %s%s", host, port,
+                        yk__limit_reason(e).text,
                         e == EADDRNOTAVAIL ? "; rank 0 must run on that host" : e == EADDRINUSE ? "; choose another (YOKE_PORT)" : "");
     *fd = listener;
     return YK_OK;
@@ -117,7 +127,7 @@ yk_status yk__tcp_accept(int listener, int *fd, yk_error *err)
     if (*fd >= 0)
         set_options(*fd);
     else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-        return yk__fail(err, YK_E_IO, "accepting a connection: %s", strerror(errno));
+        return yk__fail(err, YK_E_IO, "accepting a connection: %s", yk__limit_reason(errno).text);
     return YK_OK;
 }
 
@@ -153,5 +163,7 @@ yk_status yk__tcp_connect(const char *host, uint16_t port, int ms, int *fd, yk_e
     for (const struct addrinfo *at = list; at && e; at = at->ai_next)
         e = connect_to(at, ms, fd);
     freeaddrinfo(list);
-    return e ? yk__fail(err, e == ETIMEDOUT ? YK_E_TIMEOUT : YK_E_IO, "%.200s port %u: %s", host, port, strerror(e)) : YK_OK;
+    return e ? yk__fail(err, e == ETIMEDOUT ? YK_E_TIMEOUT : is_scarce(e) ? YK_E_MEM : YK_E_IO, "%.200s port %u: %s", host, port,
+                        yk__limit_reason(e).text)
+             : YK_OK;
 }

@@ -22,7 +22,8 @@ void yk__tcp_own_address(int fd, char address[YK__TCP_ADDRESS]);
 bool yk__tcp_is_loopback(const char *address);
 /* Accepts the next connection; *fd is -1 if none is waiting. */
 yk_status yk__tcp_accept(int listener, int *fd, yk_error *err);
-/* Connects within ms. YK_E_TIMEOUT and YK_E_IO may be tried again; YK_E_ARG if the host does not exist. */
+/* Connects within ms. YK_E_TIMEOUT and YK_E_IO may be tried again; YK_E_ARG if the host does not exist;
+ * YK_E_MEM without a descriptor. */
 yk_status yk__tcp_connect(const char *host, uint16_t port, int ms, int *fd, yk_error *err);
 
 #endif

@@ -11,6 +11,7 @@
 
 #include "core/base/advance.h"
 #include "core/base/clock.h"
+#include "core/base/limit.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/device/compiling.h"
@@ -88,7 +89,7 @@ static yk_status thread_start(yk__ahead *a, yk_error *err)
     pthread_sigmask(SIG_SETMASK, &all, &kept);
     const int failed = pthread_create(&a->thread, NULL, ahead_main, a);
     pthread_sigmask(SIG_SETMASK, &kept, NULL);
-    return failed ? yk__fail(err, YK_E_MEM, "no thread: %s", strerror(failed)) : YK_OK;
+    return failed ? yk__fail(err, YK_E_MEM, "no thread: %s", yk__limit_thread_reason(failed).text) : YK_OK;
 }
 
 static void failure_note(yk__exec *exec, uint64_t rows, const yk_error *err)

@@ -9,9 +9,11 @@
  */
 #include "plugins/kit/kit_queue.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "plugins/kit/kit_clock.h"
 #include "plugins/kit/plugin.h"
@@ -214,8 +216,10 @@ yk_status kit_queue_new(yk_device *dev, const kit_queue_ops *ops, yk_queue **out
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&q->changed, &attr);
     pthread_condattr_destroy(&attr);
-    if (pthread_create(&q->thread, NULL, queue_main, q)) {
-        queue_refuse(q, YK_E_MEM, "no thread for a queue");
+    const int failed = pthread_create(&q->thread, NULL, queue_main, q);
+    if (failed) {
+        queue_refuse(q, YK_E_MEM, "no thread for a queue: %s%s", strerror(failed),
+                     failed == EAGAIN ? ": raise the limit (ulimit -u or -v, or pids.max of the control group)" : "");
         ops->host->free(q);
         return YK_E_MEM;
     }

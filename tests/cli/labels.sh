@@ -283,6 +283,13 @@ P
         grep "long.csv: 48 of 48 texts are cut to 32 tokens"
 }
 ok "rows as long as in training" as_long
+# Of two ranks one says what each of them reads.
+once() {
+    YOKE_DEVICES="cpu:0 cpu:0" bert train "$out/all.csv" --model bert --model-config $tiny,max_position_embeddings=64 --global-batch 16 \
+        --max-steps 1 --max-length 16 --output-dir "$out/once" 2>&1 >/dev/null | tee "$out/said" && cat "$out/said"
+    [ "$(grep -c "all.csv: 48 of 48 texts are cut to 16 tokens" "$out/said")" = 1 ]
+}
+ok "one line tells a job of two ranks what is cut" once
 # transformers' scripts number a data set's names by label2id, and ours by id2label.
 contradicts() {
     mkdir -p "$out/contradicts" && cp "$out/m"/* "$out/contradicts" && sed -i 's/"card_arrival": *0/"card_arrival": 1/' \

@@ -4,7 +4,7 @@
 yoke=$YOKE_BUILD/yoke
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
-echo "1..18"
+echo "1..23"
 n=0
 check() { # NAME: the last command's status decides
     if [ $? -eq 0 ]; then r=ok; else r="not ok"; sed 's/^/# /' "$tmp/out" "$tmp/err"; fi
@@ -16,7 +16,7 @@ run() {
     code=$?
 }
 if [ ! -x "$yoke" ]; then
-    while [ $n -lt 18 ]; do n=$((n + 1)); echo "ok $n # SKIP yoke is not built"; done
+    while [ $n -lt 23 ]; do n=$((n + 1)); echo "ok $n # SKIP yoke is not built"; done
     exit 0
 fi
 two="cpu:0 cpu:0"
@@ -68,10 +68,12 @@ check "no program"
 transports="shm sock"
 [ -e "$YOKE_BUILD/.libs/transport_sock.so" ] || transports="shm local"
 grep -q '^SANITIZE_CFLAGS = *$' "$YOKE_BUILD/Makefile" || transports=
+left=0
 for t in $transports; do
     YOKE_TRANSPORT=$t YOKE_SHARES=equal timeout -k 5 60 "$yoke" launch --devices "cpu:0! cpu:0!" -- \
-        "$YOKE_BUILD/tests/dist/exits" >"$tmp/out" 2>"$tmp/err" || break
+        "$YOKE_BUILD/tests/dist/exits" >"$tmp/out" 2>"$tmp/err" || { left=1; break; }
 done
+[ $left -eq 0 ]
 check "a rank whose signal handler exits, amid the allocator's work, ends"
 
 run --devices "$two cpu:0" -- sh -c 'test $YOKE_RANK != 2 || kill -STOP $$'
@@ -177,3 +179,123 @@ check "a closed standard error"
 run --devices "cpu:0! cpu:0!" -- sh -c 'exec "$0" 2>&-' "$train"
 [ $code -eq 0 ] && grep -q "^ranks 2 parameters" "$tmp/out"
 check "ranks that close their standard error"
+
+# ---- Who starts it ----
+
+export YOKE_LOG=error
+
+# A terminal whose session's leader is the launcher itself, as in tmux or behind ssh -t, or a shell with job control. The ranks print on.
+cat >"$tmp/terminal.py" <<'P'
+import os, pty, signal, sys, time
+leader, command = sys.argv[1] == "leader", sys.argv[2:]
+for ignored in signal.SIGINT, signal.SIGTSTP: signal.signal(ignored, signal.SIG_DFL) # as behind '&'
+pid, fd = pty.fork()
+if pid == 0:
+    if leader: os.execv(command[0], command)
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    job = os.fork()
+    try: os.setpgid(job, job)
+    except PermissionError: pass # the job has done it, and runs its program
+    os.tcsetpgrp(0, job or os.getpid())
+    if job == 0: os.execv(command[0], command)
+    print("stopped" if os.WIFSTOPPED(os.waitpid(job, os.WUNTRACED)[1]) else "ended", flush=True)
+    time.sleep(2)
+    print("continued", flush=True)
+    os.tcsetpgrp(0, job)
+    os.kill(-job, signal.SIGCONT)
+    os._exit(os.waitstatus_to_exitcode(os.waitpid(job, 0)[1]))
+said = b""
+def more():
+    global said
+    try: part = os.read(fd, 65536)
+    except OSError: part = b""
+    if not part: sys.exit("it ended: " + said.decode())
+    said += part
+def after(words): return said[said.rfind(words):].count(b"on\r\n") if words in said else 0
+signal.alarm(60)
+while said.count(b"on\r\n") < 4: more()
+os.write(fd, b"\x1a")
+while b"^Z" not in said if leader else b"continued" not in said: more()
+still = said[said.rfind(b"stopped"):].count(b"on\r\n")
+while after(b"^Z" if leader else b"continued") < 10: more()
+os.write(fd, b"\x03")
+try:
+    while True: more()
+except SystemExit: pass
+print(said.decode(), "still", still)
+sys.exit(1 if not leader and still > 4 else os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+P
+ctrl_z() { # leader|shell
+    python3 "$tmp/terminal.py" "$1" "$yoke" launch --devices "$two" -- sh -c 'while :; do echo on; sleep 0.1; done' >"$tmp/out" 2>"$tmp/err"
+    code=$?
+    [ $code -eq 130 ]
+}
+ctrl_z shell
+check "Ctrl-Z stops the job under a shell, and fg goes on"
+ctrl_z leader
+check "Ctrl-Z is for nothing where no shell could go on"
+
+# Signals that the parent blocks are blocked in its children.
+python3 - "$tmp/up" "$yoke" launch --devices "$two" -- sh -c 'echo >"$0.$YOKE_RANK"; exec sleep 60' "$tmp/up" >"$tmp/out" 2>"$tmp/err" <<'P'
+import os, signal, subprocess, sys, time
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD})
+job = subprocess.Popen(sys.argv[2:])
+while not (os.path.exists(sys.argv[1] + ".0") and os.path.exists(sys.argv[1] + ".1")): time.sleep(0.05)
+job.send_signal(signal.SIGTERM)
+begun = time.monotonic()
+try: code = job.wait(60)
+except subprocess.TimeoutExpired: job.kill()
+sys.exit(0 if code == 143 and time.monotonic() - begun < 5 else 1)
+P
+code=$?
+[ $code -eq 0 ]
+check "a signal that its parent blocks reaches the ranks"
+
+# As process 1 of a container does, a subreaper inherits what a rank leaves behind.
+cat >"$tmp/leaves.py" <<'P'
+import os, sys, time
+if os.environ["YOKE_RANK"] == "1": sys.exit(0)
+for i in range(5):
+    if os.fork() == 0:
+        if os.fork() == 0: time.sleep(0.2)
+        os._exit(0)
+    os.wait()
+def dead():
+    n = 0
+    for p in filter(str.isdigit, os.listdir("/proc")):
+        try: fields = open(f"/proc/{p}/stat").read().rpartition(")")[2].split()
+        except OSError: continue
+        n += fields[0] == "Z" and int(fields[1]) == os.getppid()
+    return n
+time.sleep(1)
+until = time.monotonic() + 5
+while dead() and time.monotonic() < until: time.sleep(0.1)
+sys.exit(dead())
+P
+python3 -c 'import ctypes, os, sys
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+os.execv(sys.argv[1], sys.argv[1:])' "$yoke" launch --devices "$two" -- python3 "$tmp/leaves.py" >"$tmp/out" 2>"$tmp/err"
+code=$?
+[ $code -eq 0 ]
+check "what a rank leaves behind is no dead process for ever"
+
+# Process 1 gets no signal with the default action.
+if unshare -rpf --mount-proc true 2>/dev/null; then
+    sleep 30 2>&- | unshare -rpf --mount-proc "$yoke" tokenize --tokenizer bytes - >"$tmp/out" 2>"$tmp/err" &
+    job=$!
+    i=0
+    until tr '\0' ' ' <"/proc/$(pgrep -P $job)/cmdline" 2>/dev/null | grep -q "tokenize" || [ $i -ge 600 ]; do
+        i=$((i + 1))
+        sleep 0.05
+    done
+    sleep 1
+    kill -TERM "$(pgrep -P $job)"
+    timeout 10 tail -s 0.1 -f /dev/null --pid=$job || kill -9 "$(pgrep -P $job)"
+    wait $job
+    code=$?
+    [ $code -eq 143 ]
+    check "SIGTERM ends a command that is process 1"
+else
+    n=$((n + 1))
+    echo "ok $n # SKIP a namespace of processes is forbidden here"
+fi

@@ -465,14 +465,39 @@ echo "# $lines lines of 60000"
 [ $code -eq 0 ] && [ "$lines" -lt 60000 ] && grep -q "the ranks' last output was not read, and is lost" "$tmp/err" && nothing_left
 check
 
-# More than one look takes, and the launcher reads all of it.
-run --hosts a -- python3 -c 'import fcntl
+# More than one look takes, and the one that reads the pipe stands still until its writer has ended: all of it waits there then.
+cat >"$tmp/large" <<'E2'
+#!/bin/sh
+python3 -c 'import fcntl; fcntl.fcntl(1, 1031, 1 << 20)'
+exec "${0%large}ssh" "$@"
+E2
+chmod +x "$tmp/large"
+cat >"$tmp/last.py" <<'P'
+import fcntl, os, signal, sys, time
+def fields(pid): return open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()
+def until(pid, states):
+    while fields(pid)[0] not in states: time.sleep(0.01)
+own, node = os.getpid(), os.getppid()
+launcher = int(fields(node)[1])
+writer, reader = (own, node) if sys.argv[1] == "node" else (node, launcher)
 fcntl.fcntl(1, 1031, 1 << 20)
-for i in range(60000): print(i)'
-lines=$(grep -c '^\[0\] ' "$tmp/out")
-echo "# $lines lines of 60000"
-: >"$tmp/out" # too long to be shown
-[ $code -eq 0 ] && [ "$lines" -eq 60000 ] && ! grep . "$tmp/err"
+os.kill(reader, signal.SIGSTOP)
+until(reader, "T")
+if os.fork() == 0:
+    os.closerange(0, 3)
+    until(writer, "Z")
+    os.kill(reader, signal.SIGCONT)
+    os._exit(0)
+for i in range(90000): print(i)
+P
+large() { # node|launcher: the one that reads
+    YOKE_SSH="$tmp/large" YOKE_LIVENESS_MS=60000 run --hosts a -- python3 "$tmp/last.py" "$1"
+    lines=$(grep -c '^\[0\] ' "$tmp/out")
+    echo "# $lines lines of 90000 past the $1"
+    : >"$tmp/out" # too long to be shown
+    [ $code -eq 0 ] && [ "$lines" -eq 90000 ] && ! grep . "$tmp/err"
+}
+large node && large launcher
 check
 
 timeout -k 5 $limit "$yoke" launch --hosts a -- sh -c 'echo hi' >/dev/full 2>"$tmp/err" </dev/null

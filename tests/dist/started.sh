@@ -4,7 +4,7 @@
 # nothing in the output folder. What is no cause for alarm trains.
 . "$YOKE_SOURCE/tests/cli/made.sh"
 hidden=16
-plan 28
+plan 31
 cat > "$tmp/wrapper.py" <<'P'
 import subprocess, sys
 sys.exit(subprocess.call(sys.argv[1:], close_fds=sys.argv[0].endswith("wrapper.py")))
@@ -83,6 +83,14 @@ free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1
 waits torchrun WORLD_SIZE=2 RANK=0 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT="$(free_port)"
 waits mpirun OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=2 PMIX_NAMESPACE="test.$$" PMIX_RANK=0
 waits pods JOB_COMPLETION_INDEX=0 YOKE_SIZE=2 YOKE_ADDR=127.0.0.1 YOKE_PORT="$(free_port)" YOKE_SECRET_FILE="$tmp/secret"
+printf '127.0.0.1 localhost\n127.0.1.1 yk-own\n' >"$tmp/hosts" # as Debian names a host
+named=
+if unshare -rm sh -c 'mount --bind "$0" /etc/hosts' "$tmp/hosts" 2>/dev/null; then
+    named=waits.named
+    env YOKE_DEVICES=cpu:0 YOKE_SIZE=2 YOKE_RANK=0 YOKE_ADDR=yk-own YOKE_PORT="$(free_port)" YOKE_SECRET_FILE="$tmp/secret" timeout 60 \
+        unshare -rm sh -c 'mount --bind "$0" /etc/hosts && exec "$1"' "$tmp/hosts" "$YOKE_BUILD/tests/dist/fifty" >"$tmp/waits.named" 2>&1 &
+    waiting="$waiting $!"
+fi
 cat >"$tmp/pmi.py" <<'P'
 # pmi.py COMMAND..: the only one of two processes that comes to a PMI launcher's barrier
 import os, socket, subprocess, sys
@@ -108,7 +116,8 @@ if command -v mpirun.openmpi >/dev/null; then # whose processes do not know that
     waiting="$waiting $!"
 fi
 i=0
-speaking="waits.pmi waits.pmix waits.lowest waits.alone waits.hand waits.address waits.torchrun waits.mpirun waits.pods"
+speaking="waits.pmi waits.pmix waits.lowest waits.alone waits.hand waits.address waits.torchrun waits.mpirun waits.pods $named"
+[ -z "$named" ] || count=$((count + 1))
 # shellcheck disable=SC2086
 while [ "$(cd "$tmp" && grep -l "waited 5 s so far" $speaking 2>/dev/null | wc -l)" -lt $count ] &&
     [ $i -lt 400 ]; do
@@ -134,6 +143,13 @@ said torchrun "rank 1: this process is rank 0 of 2 of torchrun .*(WORLD_SIZE=2, 
     said mpirun "rank 1: this process is rank 0 of 2 of mpirun .*(OMPI_COMM_WORLD_SIZE=2, OMPI_COMM_WORLD_RANK=0).*" &&
     said pods "rank 1: this process is rank 0 of 2 of a Kubernetes indexed job (YOKE_SIZE=2, JOB_COMPLETION_INDEX=0).*"
 check "under each launcher's variables"
+if [ -n "$named" ]; then
+    said named "rank 1; yk-own stands for 127.0.1.1 on this host, which other hosts do not reach: set YOKE_ADDR to .*"
+    check "a name that is a loopback address on rank 0's host alone"
+else
+    n=$((n + 1))
+    echo "ok $n # SKIP a namespace of mounts is forbidden here"
+fi
 unnamed() { # NAME STORE WORDS
     said "$1" "other ranks ($2 does not tell which; each that waits says so): this process is rank 1 of 2 of $3"
 }
@@ -257,4 +273,64 @@ if [ "$(uname -m)" = x86_64 ] && [ -e "$YOKE_BUILD/tests/fakes/.libs/fake_cuda.s
     check "more ranks than there are devices"
 else
     skip "the fake driver is not built" 6
+fi
+
+# Rank 0 has too few descriptors for some part of the start, whichever that is: it ends at once, and names the remedy. libtool's script
+# before a program needs more.
+program=$YOKE_BUILD/tests/dist/.libs/fifty
+[ -x "$program" ] || program=$YOKE_BUILD/tests/dist/fifty
+export LD_LIBRARY_PATH="$YOKE_BUILD/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+few() { # DESCRIPTORS
+    port=$(free_port)
+    others=
+    for rank in 1 2 3 0; do
+        (
+            exec >"$tmp/few.$rank" 2>&1
+            export RANK=$rank WORLD_SIZE=4 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT="$port" YOKE_DEVICES=cpu:0
+            [ $rank != 0 ] || ulimit -n "$1"
+            exec timeout -s KILL 20 "$program"
+        ) &
+        others="$others $!"
+    done
+    wait $!
+    code=$?
+    # shellcheck disable=SC2086
+    [ $code -eq 0 ] || kill $others 2>/dev/null
+    # shellcheck disable=SC2086
+    wait $others
+    cp "$tmp/few.0" "$tmp/err"
+    echo "# $1 descriptors: exit code $code" >>"$tmp/out"
+    [ $code -eq 0 ] || { [ $code -ne 137 ] && grep -q 'raise the limit (ulimit -n)' "$tmp/few.0"; }
+}
+: >"$tmp/out"
+enough=1
+for descriptors in 8 9 10 11 12 13 14 15 16; do # fewer and a program may not start
+    few $descriptors || { enough=0; break; }
+done
+[ $enough -eq 1 ]
+check "too few descriptors at the start"
+
+# The same with processes and threads, of a user who has no other. A shortage is no wrong input.
+crowded() { # PROCESSES
+    setpriv --reuid "$user" --regid "$user" --clear-groups prlimit --nproc="$1" "$yoke" launch --devices "cpu:0! cpu:0!" -- \
+        "$program" >"$tmp/out" 2>"$tmp/err"
+    code=$?
+    grep -q Permission "$tmp/err" && return 77
+    [ $code -eq 0 ] || { [ $code -eq 1 ] && grep -q 'raise the limit (ulimit -u' "$tmp/err"; }
+}
+user=$((60000 + $$ % 5000)) enough=77
+if command -v setpriv >/dev/null && command -v prlimit >/dev/null &&
+    setpriv --reuid $user --regid $user --clear-groups "$yoke" --version >/dev/null 2>&1; then
+    for processes in 1 2 3 4 5 6 7 8 9 10 12; do
+        HOME=$tmp crowded $processes
+        enough=$?
+        [ $enough -eq 0 ] || { echo "# $processes processes: exit code $code"; break; }
+    done
+fi
+if [ $enough -eq 77 ]; then
+    n=$((n + 1))
+    echo "ok $n # SKIP another user can not run the programs of this build"
+else
+    [ $enough -eq 0 ]
+    check "too few processes at the start"
 fi

@@ -432,6 +432,12 @@ static yk_status select_places(const yk__cli *cli, const parts *p, yk__placement
     return yk__launch_select_ranks(devices, ranks, place, n, err);
 }
 
+/* The exit code of devices that are not found: a shortage, or a driver that hangs, is no wrong input. */
+static int places_code(yk_status status)
+{
+    return status == YK_E_IO || status == YK_E_MEM || status == YK_E_TIMEOUT || status == YK_E_DEVICE_LOST ? YK_EXIT_FAILED : YK_EXIT_USAGE;
+}
+
 static int launch_here(const yk__cli *cli, const parts *p, uint32_t restarts)
 {
     yk_error err = YK_ERROR_INIT;
@@ -439,9 +445,10 @@ static int launch_here(const yk__cli *cli, const parts *p, uint32_t restarts)
     launched job = {0, NULL, NULL};
     uint32_t n = 0;
     int code = 0;
-    if (select_places(cli, p, &place, &n, &err) || describe_places(place, n, &job, &err))
-        code = yk__cli_usage(&command, "%s", err.text);
-    else if (yk__cli_on(cli, "dry-run")) {
+    if (select_places(cli, p, &place, &n, &err) || describe_places(place, n, &job, &err)) {
+        yk__cli_usage(&command, "%s", err.text);
+        code = places_code(err.status);
+    } else if (yk__cli_on(cli, "dry-run")) {
         print_ranks(&job, p->first, NULL);
         print_program(cli->positional);
     } else {

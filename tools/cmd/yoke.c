@@ -3,6 +3,7 @@
  * The main function of the yoke program: finds the command in the table of commands, and calls it with its arguments, in the main thread.
  * Unknown commands are an error with the nearest known one. The exit code is the command's.
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,9 +181,26 @@ static void check_done(void)
     _exit(YK_EXIT_FAILED);
 }
 
+static void end_process1(int sig)
+{
+    _exit(128 + sig);
+}
+
+/* Process 1, as in a container without an init, gets no signal whose action is the default: Ctrl-C and `docker stop` would do nothing. */
+static void take_signals_of_process1(void)
+{
+    static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
+    const struct sigaction take = {.sa_handler = end_process1};
+    struct sigaction now;
+    for (size_t i = 0; i < sizeof ending / sizeof *ending && getpid() == 1; i++)
+        if (!sigaction(ending[i], NULL, &now) && now.sa_handler == SIG_DFL)
+            sigaction(ending[i], &take, NULL);
+}
+
 int main(int argc, char **argv)
 {
     setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* a line is one write: ranks share the file, and one may be killed within a line */
+    take_signals_of_process1();
     yk__limit_is_error();
     yk__standing_ours();
     if (argc > 1 && argv[1][0] != '-')

@@ -54,6 +54,8 @@ static void signal_take(int sig, siginfo_t *info, void *context)
     } else if (!is_same_signal(info)) {
         if (!saving)
             _exit(YK_EXIT_AGAIN);
+        if (getpid() == 1) /* to which the default action does nothing */
+            _exit(128 + sig);
         signal(sig, SIG_DFL);
         raise(sig); /* delivered when this handler returns */
     }
@@ -64,9 +66,14 @@ static void take_signals(void)
 {
     const struct sigaction take = {.sa_sigaction = signal_take, .sa_flags = SA_RESTART | SA_SIGINFO};
     struct sigaction now;
+    sigset_t taken;
+    sigemptyset(&taken);
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-        if (!sigaction(signals[i], NULL, &now) && now.sa_handler != SIG_IGN)
+        if (!sigaction(signals[i], NULL, &now) && now.sa_handler != SIG_IGN) {
             sigaction(signals[i], &take, NULL);
+            sigaddset(&taken, signals[i]);
+        }
+    pthread_sigmask(SIG_UNBLOCK, &taken, NULL); /* the parent may block them: its mask is inherited */
 }
 
 void leave_listen(void)

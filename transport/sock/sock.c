@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/limit.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
 #include "transport/sock/sock.h"
@@ -308,7 +309,7 @@ static yk_status poll_new(yk_tr *t, yk_tr_error *error)
     t->poll = epoll_create1(EPOLL_CLOEXEC);
     t->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (t->poll < 0 || t->bell < 0 || epoll_ctl(t->poll, EPOLL_CTL_ADD, t->bell, &e))
-        return yk__tr_fail(error, YK_E_IO, "making an epoll and an eventfd: %s", strerror(errno));
+        return yk__tr_fail(error, YK_E_IO, "making an epoll and an eventfd: %s", yk__limit_reason(errno).text);
     return YK_OK;
 }
 

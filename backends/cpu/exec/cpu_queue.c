@@ -8,6 +8,7 @@
  * Short work that finds the queue idle runs at once in the caller: a hand-over would cost more. A failure stays: later calls return it.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -192,8 +193,10 @@ yk_status cpu_queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **ou
     q->dev = dev;
     atomic_flag_clear(&q->failed);
     atomic_init(&q->awaited, UINT64_MAX);
-    if (pthread_create(&q->thread, NULL, queue_main, q)) {
-        cpu_host->fail("cpu", "no thread for a queue");
+    const int failed = pthread_create(&q->thread, NULL, queue_main, q);
+    if (failed) {
+        cpu_host->fail("cpu", "no thread for a queue: %s%s", strerror(failed),
+                       failed == EAGAIN ? ": raise the limit (ulimit -u or -v, or pids.max of the control group)" : "");
         cpu_host->free(q);
         return YK_E_MEM;
     }

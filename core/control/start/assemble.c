@@ -241,6 +241,18 @@ static void refusals_write(const gather *g, char *text, size_t size)
         snprintf(text, size, "; %u connection%s refused, the last as %s", g->refused, g->refused > 1 ? "s were" : " was", g->why);
 }
 
+/* A name that stands for a loopback address on rank 0's host alone, as Debian's 127.0.1.1, leads every other host elsewhere. */
+static void loopback_write(const gather *g, char *text, size_t size)
+{
+    const char *name = g->config->address;
+    char own[YK__TCP_ADDRESS];
+    text[0] = 0;
+    yk__tcp_own_address(g->listener, own);
+    if (*own && yk__tcp_is_loopback(own) && !yk__tcp_is_loopback(name) && strncmp(name, "localhost", 9) != 0)
+        snprintf(text, size, "; %.80s stands for %.46s on this host, which other hosts do not reach: set YOKE_ADDR to an address of it in "
+                 "the job's network", name, own);
+}
+
 static yk__rank_names absent_names(const gather *g)
 {
     yk__rank_names names = {.count = 0};
@@ -252,18 +264,21 @@ static yk__rank_names absent_names(const gather *g)
 
 static void say_absent(const gather *g)
 {
-    char refused[320];
+    char refused[320], loopback[320];
     refusals_write(g, refused, sizeof refused);
-    yk__waiting_say(g->config->waiting, "%s%s", absent_names(g).text, refused);
+    loopback_write(g, loopback, sizeof loopback);
+    yk__waiting_say(g->config->waiting, "%s%s%s", absent_names(g).text, refused, loopback);
 }
 
 static yk_status fail_absent(const gather *g, yk_error *err)
 {
     const yk__rank_names names = absent_names(g);
-    char refused[320];
+    char refused[320], loopback[320];
     refusals_write(g, refused, sizeof refused);
-    return yk__fail(err, YK_E_TIMEOUT, "%s of %u %s not come to %s port %u within %.1f s (YOKE_JOIN_MS)%s", names.text, g->config->ranks,
-                    names.count > 1 ? "have" : "has", g->config->address, g->config->port, (double)g->config->join_ms / 1000, refused);
+    loopback_write(g, loopback, sizeof loopback);
+    return yk__fail(err, YK_E_TIMEOUT, "%s of %u %s not come to %s port %u within %.1f s (YOKE_JOIN_MS)%s%s", names.text, g->config->ranks,
+                    names.count > 1 ? "have" : "has", g->config->address, g->config->port, (double)g->config->join_ms / 1000, refused,
+                    loopback);
 }
 
 static yk_status links_send(gather *g, uint32_t kind, const void *data, uint32_t bytes, yk_error *err)
@@ -427,6 +442,8 @@ static yk_status say_hello(const yk__gather_config *config, int fd, yk__hello *h
 static yk_status connect_rank0(const yk__gather_config *config, int64_t begin, int *fd, yk_error *err)
 {
     while (yk__tcp_connect(config->address, config->port, CONNECT_MS, fd, err)) {
+        if (err->status == YK_E_MEM)
+            return yk__fail_in(err, "going to rank 0");
         if (config->join_ms && yk__clock_ms() - begin > config->join_ms)
             return yk__fail_in(err, "rank 0 cannot be reached within %.1f s (YOKE_JOIN_MS)", (double)config->join_ms / 1000);
         if (yk__waiting_due(config->waiting))

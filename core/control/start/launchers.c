@@ -155,11 +155,22 @@ static row_word numbers_read(found_launcher *found)
     return found->rank < found->size ? ROW_ONE : ROW_FAULTY;
 }
 
+/* Slurm numbers the one process of a script or shell 0. A higher number is a task of srun, though the variables of its step are missing, as
+ * a container may pass on a few alone. */
+static bool is_stripped_task(const launcher_row *row)
+{
+    unsigned long long rank;
+    return row->needs && !strcmp(row->needs, "SLURM_STEP_ID") && !yk__variable_text(row->needs) &&
+           !yk__variable_text("SLURM_STEP_NUM_TASKS") && yk__variable_number(row->rank, &rank) && rank;
+}
+
 /* one: an earlier row reported a single process. */
 static row_word row_read(found_launcher *found, bool one)
 {
     const launcher_row *row = found->row;
     const bool size = row->size && yk__variable_text(row->size), rank = yk__variable_text(row->rank) != NULL;
+    if (!one && is_stripped_task(row))
+        return ROW_FAULTY;
     if ((!size && !rank) || (row->needs && !yk__variable_text(row->needs)) || (row->spoils && yk__variable_text(row->spoils)))
         return ROW_NOTHING;
     if (size && rank)
@@ -270,6 +281,8 @@ static yk_status launcher_faulty(const launcher_row *row, const yk__origin *orig
     if (row->size)
         yk__missing_add(&missing, row->size);
     yk__missing_add(&missing, row->rank);
+    if (is_stripped_task(row))
+        yk__missing_add(&missing, row->needs);
     return missing.names[0] ? yk__origin_incomplete(origin, &missing, err) : launcher_numbers_fail(origin, err);
 }
 

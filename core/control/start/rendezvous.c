@@ -153,7 +153,7 @@ static yk_status connect_until(const yk__rendezvous_place *place, int64_t deadli
 {
     while ((*fd = connect_place(place)) < 0) {
         if (errno != ECONNREFUSED && errno != EAGAIN && errno != EINTR)
-            return yk__fail(err, YK_E_IO, "going to the lowest rank of this host: %s", strerror(errno));
+            return yk__fail(err, YK_E_IO, "going to the lowest rank of this host: %s", yk__limit_reason(errno).text);
         if (deadline && yk__clock_ms() > deadline)
             return yk__fail(err, YK_E_TIMEOUT, "the lowest rank of this host (rank 0, where all are on one) is not there (YOKE_JOIN_MS)");
         if (yk__waiting_due(waiting))
@@ -250,9 +250,11 @@ static void refuse_rank(yk__rendezvous *v, int fd, const char *why)
     v->refusal_logged = true;
 }
 
-static void accept_ranks(yk__rendezvous *v)
+/* Without a descriptor for a rank that waits, the job could only wait for it. */
+static yk_status accept_ranks(yk__rendezvous *v, yk_error *err)
 {
-    int fd;
+    int fd = -1;
+    errno = 0;
     while (v->listener >= 0 && (fd = accept4(v->listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
         if (!is_own_user(fd))
             refuse_rank(v, fd, "it belongs to another user");
@@ -262,7 +264,11 @@ static void accept_ranks(yk__rendezvous *v)
             v->pending[v->n_pending].fd = fd;
             v->pending[v->n_pending++].until = yk__clock_ms() + REQUEST_MS;
         }
+        errno = 0;
     }
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
+        yk__fail(err, YK_E_IO, "taking in a rank of this host: %s", yk__limit_reason(errno).text);
+    return err->status;
 }
 
 /* Sets the rank that the request is from, or returns the reason to refuse it. */
@@ -280,7 +286,8 @@ static const char *request_rank(const yk__rendezvous *v, const request *ask, ssi
 
 yk_status yk__rendezvous_serve(yk__rendezvous *v, yk__control_job *job, yk_error *err)
 {
-    accept_ranks(v);
+    if (accept_ranks(v, err))
+        return err->status;
     for (uint32_t i = v->n_pending; i-- > 0;) {
         const int fd = v->pending[i].fd;
         request ask = {0};

@@ -71,6 +71,7 @@ static yk_status open_set(yk_data *d, const char *spec, const yk_data_config *c,
                                    .mask = c->mlm_probability,
                                    .whole = c->whole,
                                    .max_rows = c->max_rows,
+                                   .silent = !yk_is_main(d->job),
                                    .like = c->eval ? trained_on(d->job) : NULL};
     if (!s)
         s = yk__dataset_open(spec, &o, &d->set, err);
