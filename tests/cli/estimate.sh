@@ -36,11 +36,13 @@ if [ -e "$data/fashion-mnist" ]; then
     small_images "$out/images"
     mlp="--model mlp --model-config hidden=64,input_size=784"
     ok "yoke train's defaults" as_train "idx:$out/images" "$mlp"
-    for options in "--average rows --gradient-accumulation-steps 2" "--precision fp16 --global-batch 16" \
+    for options in "--average rows --gradient-accumulation-steps 2" "--precision fp16 --global-batch 16 --loss-scaling init=256" \
         "--per-device-eval-batch-size 150"; do
         # shellcheck disable=SC2086
         ok "yoke train $options" as_train "idx:$out/images" "$mlp" $options
     done
+    file='{"fp16": {"enabled": true, "initial_scale_power": 8}, "zero_optimization": {"stage": 2}, "gradient_clipping": 1.0}'
+    ok "a file of settings in fp16" as_train "idx:$out/images" "$mlp" --deepspeed "$file"
     for options in "--max-grad-norm 0" "--optim sgd" "--optim sgd --momentum 0" "--optim adam --weight-decay 0.1" "--global-batch 32" \
         "--gradient-accumulation-steps 3" "--precision bf16" "--eval-strategy no" \
         "--eval-strategy no --do-eval" "--no-do-eval" "--per-device-eval-batch-size 3" \

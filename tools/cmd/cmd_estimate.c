@@ -248,8 +248,6 @@ static void estimate_report(sample *s, const timed *t)
     free(facts);
 }
 
-static const char *const average_rules[] = {"micro", "items", "rows"}; /* as yk_average */
-
 /* Batches to plan: later ones of equal rows take no more, the optimizer's state comes at the end of the first step, and rows of text
  * have different lengths. */
 static uint64_t batches_to_plan(const sample *s, uint32_t micros)
@@ -263,18 +261,16 @@ static uint64_t batches_to_plan(const sample *s, uint32_t micros)
 static int estimate_run(const yk__cli *cli)
 {
     bool bad = false;
-    const int64_t asked = yk__cli_int(cli, "gradient-accumulation-steps", 1, 1 << 20, &bad);
     const double seconds = yk__cli_real(cli, "timed-seconds", 0, 1e6, &bad);
-    const uint32_t micros = asked < 6 || seconds > 0 ? (uint32_t)asked : 6; /* later ones take no more */
-    const int rule = yk__cli_word(cli, "average", average_rules, 3, &bad);
-    yk_config c = {.accumulate = micros,
-                   .average = (yk_average)(rule < 0 ? 0 : rule),
-                   .local_sgd_steps = (uint32_t)yk__cli_int(cli, "local-sgd-steps", 0, 1 << 30, &bad),
-                   .plan_only = !(seconds > 0)};
+    yk_config c = {0};
     timed t = {0};
     sample s;
-    shard_read(cli, &c, &bad);
-    if (bad || !sample_open(&s, cli, true, &c))
+    if (bad || !train_options_read(cli, &c))
+        return YK_EXIT_USAGE;
+    const uint32_t micros = c.accumulate < 6 || seconds > 0 ? c.accumulate : 6; /* later ones take no more */
+    c.accumulate = micros;
+    c.plan_only = !(seconds > 0);
+    if (!sample_open(&s, cli, true, &c))
         return YK_EXIT_USAGE;
     if (!yk__cli_on(cli, "no-compile") && yk_ok(s.job))
         yk__device_plan_compiles(s.job->device);

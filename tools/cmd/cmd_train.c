@@ -202,11 +202,16 @@ static bool read_numbers(train_run *r, yk_config *config)
     return train_reports_read(cli) && !bad;
 }
 
+bool train_options_read(const yk__cli *cli, yk_config *config)
+{
+    train_run r = {.cli = cli};
+    return read_numbers(&r, config);
+}
+
 bool train_options_right(const yk__cli *cli)
 {
     yk_config config = {0};
-    train_run r = {.cli = cli};
-    return read_numbers(&r, &config);
+    return train_options_read(cli, &config);
 }
 
 static bool read_output(train_run *r)

@@ -75,5 +75,7 @@
 
 /* Checks the numbers and words of these options before devices are opened; false after a message. */
 bool train_options_right(const yk__cli *cli);
+/* The same, and fills *config with what they say of the job. */
+bool train_options_read(const yk__cli *cli, yk_config *config);
 
 #endif
