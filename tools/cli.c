@@ -638,9 +638,21 @@ int yk__cli_choice(const yk__cli *cli, const char *name, const char *list, bool 
     return !s || k >= 0 ? k : yk__cli_word(cli, name, words, n, bad);
 }
 
+bool yk__cli_same_value(const yk__cli_command *command, const char *name, const char *a, const char *b)
+{
+    const int k = yk__cli_find(command, name, strcspn(name, "|"));
+    const char *arg = k < 0 ? NULL : command->options[k].arg;
+    char *end[2];
+    if (!strcmp(a, b) || !arg || (strcmp(arg, "N") && strcmp(arg, "R")))
+        return !strcmp(a, b);
+    const double v[] = {yk__number_read(a, &end[0]), yk__number_read(b, &end[1])};
+    return v[0] == v[1] && *a && *b && !*end[0] && !*end[1];
+}
+
 void yk__cli_refuse_idle(const yk__cli *cli, const char *name, const char *why, bool *bad)
 {
-    if (!yk__cli_typed(cli, name))
+    const int k = option_number(cli, name);
+    if (!yk__cli_typed(cli, name) || (!cli->command->options[k].arg && !cli->command->options[k].preset && !cli->value[k]))
         return;
     yk__cli_usage(cli->command, "--%s has no effect %s", name, why);
     *bad = true;
