@@ -200,8 +200,7 @@ static void applier_read(applier *a)
     a->read.ranks = size ? strtod(size, NULL) : a->read.ranks;
     if (!a->rank && command_has(a->command, "devices") && !command_launches(a->command))
         a->read.ranks_count = ranks_count;
-    for (int n = 0; n < SOURCES; n++) {
-        const int i = (n + SOURCES - 1) % SOURCES; /* the last first: its accumulation counts in the batch of DeepSpeed's */
+    for (int i = 0; i < SOURCES; i++) {
         char option[64];
         snprintf(option, sizeof option, "--%.*s", (int)strcspn(sources[i].names, "|"), sources[i].names);
         if (!a->given[i] || is_none(a->given[i]))

@@ -195,7 +195,7 @@ static void tree_read(settings *s, const settings_table *table, const char *file
         settings_finish_accelerate(s, file, map);
         read_named(s, file, map);
     } else if (table == &settings_deepspeed)
-        settings_finish_deepspeed(s, file, map, s->ranks);
+        settings_finish_deepspeed(s, file, map);
     else if (table == &settings_parallelism)
         settings_finish_parallelism(s, file, map, "parallelism_config_");
     else if (table == &settings_fsdp)

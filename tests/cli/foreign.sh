@@ -1,0 +1,136 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Settings files as users of other programs keep them: the batch over several files, keys without an effect, notes, and what counts by
+# distributed_type and stage. config.sh has the files of shared/data, and one key each.
+. "$YOKE_SOURCE/tests/cli/lib.sh"
+need_data fashion-mnist
+export YOKE_DEVICES=cpu:0 YOKE_CONFIG_FILE=none
+small_images "$out/images"
+yaml=yes
+printf 'yoke: 1\n' >"$out/empty.yaml"
+"$yoke" config --dry-run --config-file "$out/empty.yaml" >/dev/null 2>&1 || yaml= # a build without libyaml reads JSON alone
+
+dry() { # dry CODE ARGUMENTS..: yoke train --dry-run; $out/shown and $out/err
+    expected=$1
+    shift
+    "$yoke" train --dry-run --model mlp --data "idx:$out/images" --output-dir "$out/never" "$@" >"$out/shown" 2>"$out/err"
+    code=$?
+    [ $code = "$expected" ] || { echo "$*: code $code, expected $expected"; cat "$out/shown" "$out/err"; return 1; }
+}
+made() { # the options that the files made, sorted, in one line
+    sed -n 's/^yoke train: --//p' "$out/shown" | sort | tr '\n' ' '
+}
+
+rows='"train_batch_size"' micro='"train_micro_batch_size_per_gpu"' steps='"gradient_accumulation_steps"'
+orders() { # numbers of one batch in two files, by either option: one result, or an error that names both
+    while IFS='|' read -r one two want; do
+        for first in 1 2; do
+            printf '%s' "$one" >"$out/order$first.json"
+            printf '%s' "$two" >"$out/order$((3 - first)).json"
+            end=$(case $want in *:* | *has) echo 2 ;; *) echo 0 ;; esac)
+            dry "$end" --config-file "$out/order1.json" --deepspeed "$out/order2.json" || return 1
+            got=$(made)
+            [ "$end" = 0 ] || got=$(sed -E 's|[^ (]*/order[12]|F|g' "$out/err")
+            case $got in
+            *"$want"*) continue ;;
+            esac
+            echo "$one $two, order $first: expected $want, got $got"
+            return 1
+        done
+    done <<T
+{$rows: 16}|{$steps: 4}|global-batch 4 gradient-accumulation-steps 4
+{$rows: 16}|{$micro: 4}|gradient-accumulation-steps 4
+{$rows: 16, $steps: 2}|{$micro: 8}|global-batch 8 gradient-accumulation-steps 2
+{$rows: 16, $micro: 4}|{$rows: 16}|global-batch 4 gradient-accumulation-steps 4
+{$rows: 16}|{$steps: 3}|: train_batch_size: 16 is no multiple of gradient_accumulation_steps 3 (F.json, line 1)
+{$rows: 16}|{$rows: 32}|, and F.json, line 1 has
+{$micro: 4}|{$micro: 8}|, and F.json, line 1 has
+{$rows: 16, $steps: 2}|{$micro: 4}|: 16 is not train_micro_batch_size_per_gpu 4 (F.json, line 1) x gradient_accumulation_steps 2 x 1 rank
+T
+    dry 0 --config-file "$out/order1.json" --deepspeed '{"train_batch_size": 8}' --gradient-accumulation-steps 2 || return 1
+    printf '{"train_batch_size": 16, "train_micro_batch_size_per_gpu": 4}' >"$out/order.json"
+    dry 0 --deepspeed "$out/order.json" --accelerator-config '{"gradient_accumulation_kwargs": {"num_steps": 4}}' &&
+        [ "$(made)" = "global-batch 4 gradient-accumulation-steps 4 " ] || { made; return 1; }
+    [ -n "$yaml" ] || return 0
+    printf 'yoke: 1\ntrain:\n  per-device-train-batch-size: 8\n' >"$out/eight.yaml"
+    dry 2 --config-file "$out/eight.yaml" --deepspeed "$out/order.json" &&
+        grep -q 'per_gpu: --per-device-train-batch-size would be 4, and .*eight.yaml, line 3 makes it 8' "$out/err" || return 1
+    printf 'yoke: 1\ntrain:\n  per-device-train-batch-size: 4\n' >"$out/four.yaml"
+    dry 0 --config-file "$out/four.yaml" --deepspeed "$out/order.json" &&
+        [ "$(made)" = "gradient-accumulation-steps 4 per-device-train-batch-size 4 " ] || { made; return 1; }
+}
+ok "numbers of one batch in two files, in either order" orders
+
+fates() { # KEYS..|FATE of the last key; the file is taken unless a line says that it is refused
+    while IFS='|' read -r text want; do
+        printf '%s' "$text" >"$out/fate.json"
+        "$yoke" config --dry-run --config-file "$out/fate.json" >"$out/shown" 2>"$out/err"
+        code=$?
+        cat "$out/err" >>"$out/shown"
+        grep -q -e "$want" "$out/shown" && [ $code = "$(case $want in *switch*|*says*) echo 2 ;; *) echo 0 ;; esac)" ] && continue
+        echo "$text: expected $want, got code $code"
+        cat "$out/shown"
+        return 1
+    done <<'T'
+{"bf16": {"enabled": true, "loss_scale": 0}}|bf16.loss_scale: 0: not needed: bf16 has no loss scale
+{"bf16": {"enabled": "auto", "initial_scale_power": 16}}|bf16.initial_scale_power: 16: not needed: bf16 has no loss scale
+{"bf16": {"enabled": true, "loss_scale_window": 1000, "hysteresis": 2, "min_loss_scale": 1}}|bf16.min_loss_scale: 1: not needed
+{"fp16": {"enabled": true, "opt_level": "O2"}}|fp16.opt_level: O2: not needed
+{"_comment": "of the lab", "train_batch_size": 4}|_comment: of the lab: not needed: a comment
+{"zero_optimization": {"stage": 2, "//": "as before"}}|zero_optimization.//: as before: not needed: a comment
+{"steps_per_print": 20000000000000000}|yoke train: --logging-steps 1073741824
+{"steps_per_print": 2e16}|yoke train: --logging-steps 1073741824
+{"tensorboard": {"enabled": true, "output_path": "", "job_name": "a"}}|tensorboard.output_path: : not needed: nothing is set
+{"optimizer": {"type": "Adam", "params": {"max_grad_norm": 1.0}}}|max_grad_norm: the key is gradient_clipping, as DeepSpeed itself says
+{"optimizer": {"type": "Adam", "params": {"max_grad_norm": 0.0}}}|max_grad_norm: 0.0: not needed: asks for nothing
+T
+}
+ok "keys of real files that DeepSpeed does not read, notes and large numbers" fates
+
+types() { # lines of Accelerate's YAML, with ; between|a line of the dry run
+    [ -n "$yaml" ] || return 0
+    while IFS='|' read -r type text want; do
+        case $type in
+        DEEPSPEED) text="deepspeed_config:;   $text" ;;
+        esac
+        printf 'distributed_type: %s; %s\n' "$type" "$text" | sed 's/; /\n/g' >"$out/type.yaml"
+        "$yoke" config --dry-run --config-file "$out/type.yaml" >"$out/shown" 2>"$out/err"
+        code=$?
+        [ $code = 0 ] && grep -q -e "$want" "$out/shown" && continue
+        echo "$type, $text: expected $want, got code $code"
+        cat "$out/shown" "$out/err"
+        return 1
+    done <<'T'
+DEEPSPEED|zero_stage: 2;   offload_param_device: cpu|offload_param_device: cpu: not needed: DeepSpeed reads it in stage 3
+DEEPSPEED|zero_stage: 2;   offload_param_device: cpu;   offload_optimizer_device: cpu|yoke train: --offload state=host$
+DEEPSPEED|zero_stage: 0;   offload_optimizer_device: cpu|offload_optimizer_device: cpu: not needed: DeepSpeed reads it
+DEEPSPEED|zero_stage: 3;   offload_param_device: cpu|yoke train: --offload params=host$
+DEEPSPEED|gradient_clipping: 1|yoke train: --shard gradients
+DEEPSPEED|deepspeed_hostfile: ''|deepspeed_hostfile: : not needed: nothing is set
+MULTI_GPU|downcast_bf16: true; tpu_use_sudo: true|downcast_bf16: true: not needed: of TPUs alone
+MULTI_CPU|num_processes: 2; mpirun_config:;   mpirun_hostfile: h|mpirun_hostfile: h: not needed: one host
+MULTI_CPU|num_processes: 4; num_machines: 2; mpirun_config:;   mpirun_hostfile: h|yoke launch: --num-processes 4
+MULTI_CPU|num_machines: 2; main_process_port: 9; mpirun_config:;   mpirun_hostfile: h|main_process_port: 9: not needed: the host file
+T
+}
+ok "what distributed_type and the stage leave out in Accelerate's files" types
+
+alike() { # one number in two spellings, and a switch that is off where it has no effect
+    dry 0 --deepspeed '{}' --group_by_length False && dry 0 --deepspeed '{}' --no-decay-all &&
+        dry 2 --deepspeed '{}' --group_by_length True && dry 0 --deepspeed '{}' --lr 1e-3 --learning-rate 0.001 &&
+        dry 2 --deepspeed '{}' --lr 1e-3 --learning-rate 0.002 || return 1
+    printf '{"gradient_clipping": 1.0}' >"$out/clip.json"
+    dry 0 --deepspeed "$out/clip.json" --config-file "$out/clip.json" || return 1
+    [ -z "$yaml" ] || {
+        printf 'yoke: 1\ntrain:\n  max-grad-norm: 1\n' >"$out/clip.yaml"
+        dry 0 --deepspeed "$out/clip.json" --config-file "$out/clip.yaml" || return 1
+    }
+    printf 'text,label\na,0\nb,1\n' >"$out/rows.csv"
+    for length in 016 17; do
+        "$yoke" train --dry-run --deepspeed '{}' --model bert --data "csv:$out/rows.csv,text=text,label=label,max-length=16" \
+            --tokenizer char --output-dir "$out/never" --max-length $length >"$out/shown" 2>"$out/err"
+        [ $? = "$(case $length in 17) echo 2 ;; *) echo 0 ;; esac)" ] || { echo "$length"; cat "$out/err"; return 1; }
+    done
+}
+ok "numbers are compared as numbers, and a switch that is off asks for nothing" alike
+plan
