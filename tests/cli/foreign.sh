@@ -115,6 +115,29 @@ T
 }
 ok "what distributed_type and the stage leave out in Accelerate's files" types
 
+named() { # deepspeed_config_file: as Accelerate finds it, and with the precision that counts there
+    [ -n "$yaml" ] || return 0
+    mkdir -p "$out/here/configs"
+    (
+        cd "$out/here" || exit 1
+        printf '{"gradient_clipping": 0.25, "fp16": {"enabled": true}}' >configs/ds.json
+        for precision in '' 'mixed_precision: "no"\n' 'mixed_precision: fp16\n'; do
+            # shellcheck disable=SC2059
+            printf "distributed_type: DEEPSPEED\n${precision}deepspeed_config:\n  deepspeed_config_file: ds.json\n" >configs/a.yaml
+            rm -f ds.json
+            "$yoke" config --dry-run --config-file configs/a.yaml >"$out/shown" 2>"$out/err" &&
+                grep -qx 'yoke train: --max-grad-norm 0.25' "$out/shown" && grep -qx 'yoke train: --precision fp16' "$out/shown" &&
+                printf '{"gradient_clipping": 0.5}' >ds.json &&
+                "$yoke" config --dry-run --config-file configs/a.yaml >"$out/shown" 2>"$out/err" &&
+                grep -qx 'yoke train: --max-grad-norm 0.5' "$out/shown" || { cat "$out/shown" "$out/err"; exit 1; }
+        done
+        printf 'distributed_type: DEEPSPEED\nmixed_precision: bf16\ndeepspeed_config:\n  deepspeed_config_file: configs/ds.json\n' >b.yaml
+        "$yoke" config --dry-run --config-file b.yaml >"$out/shown" 2>"$out/err"
+        [ $? = 2 ] && grep -q 'fp16.enabled: --precision would be fp16, and b.yaml, line 2 makes it bf16' "$out/err" || exit 1
+    )
+}
+ok "a deepspeed_config_file is found as Accelerate finds it, and has the precision unless both name one" named
+
 alike() { # one number in two spellings, and a switch that is off where it has no effect
     dry 0 --deepspeed '{}' --group_by_length False && dry 0 --deepspeed '{}' --no-decay-all &&
         dry 2 --deepspeed '{}' --group_by_length True && dry 0 --deepspeed '{}' --lr 1e-3 --learning-rate 0.001 &&

@@ -114,13 +114,12 @@ static void own_read(settings *s, const char *file, const yk__tree *map)
 
 /* ---- All --------------------------------------------------------------------------------------------------------- */
 
-/* In the folder of the file that names it, else in this folder. */
+/* In this folder, as Accelerate has it, else in the folder of the file that names it. */
 static void path_join(const char *file, const char *name, char *path, size_t size)
 {
     const char *slash = strrchr(file, '/');
-    snprintf(path, size, "%.*s%s", slash && *name != '/' ? (int)(slash + 1 - file) : 0, file, name);
-    if (access(path, R_OK))
-        snprintf(path, size, "%s", access(name, R_OK) ? path : name);
+    const bool second = slash && *name != '/' && access(name, R_OK);
+    snprintf(path, size, "%.*s%s", second ? (int)(slash + 1 - file) : 0, file, name);
 }
 
 static void read_named(settings *s, const char *file, const yk__tree *map)

@@ -288,7 +288,12 @@ void settings_finish_accelerate(settings *s, const char *file, const yk__tree *m
         settings_say(s, file, settings_line(map, "distributed_type"), "distributed_type", TPU);
     if (list && (strstr(list, "true") || strstr(list, "True")))
         settings_say(s, file, settings_line(map, "fp8_config"), "fp8_config.override_linear_precision", FIXED_FP8);
-    if (precision)
+    if (precision && !strcmp(precision, "fp32") && is_type(map, "DEEPSPEED") &&
+        settings_text(map, "deepspeed_config.deepspeed_config_file")) { /* accelerate config writes "no" beside such a file */
+        settings_preset(s, "precision", precision, file);
+        settings_mark(s, SETTINGS_MAPPED, file, settings_line(map, "mixed_precision"), "mixed_precision",
+                      "--precision, unless the file of DeepSpeed has one");
+    } else if (precision)
         settings_put(s, SETTINGS_TRAIN, "precision", precision, file, settings_at(map, "mixed_precision"));
     if (is_cpu(map))
         settings_put(s, SETTINGS_LAUNCH, "devices", "cpu", file, settings_at(map, settings_text(map, "use_cpu") ? "use_cpu"
