@@ -139,7 +139,7 @@ static void print_option(const yk__cli_option *o)
     printf("  %-36s %s", left, o->help);
     if (o->preset && !yk__cli_is_refused(o))
         printf(" (default: %s)", o->preset);
-    if (o->env)
+    if (o->env && !refused)
         printf(" [%s]", o->env);
     putchar('\n');
 }
@@ -273,7 +273,7 @@ static void print_man_option(const yk__cli_option *o)
     print_roff(o->help);
     if (o->preset && !yk__cli_is_refused(o))
         printf("\nDefault: %s.", o->preset);
-    if (o->env)
+    if (o->env && !yk__cli_is_refused(o))
         printf("\nAlso from the environment: %s.", o->env);
     putchar('\n');
 }
@@ -413,7 +413,9 @@ static int parse_refused(const yk__cli_command *c, int k, const char *name, int 
 {
     const char *eq = strchr(name, '='), *given = eq ? eq + 1 : *i + 1 < argc ? argv[*i + 1] : NULL;
     const int values = yk__cli_values(&c->options[k]);
-    if (given && (yk__cli_truth(given) == 0 || !strcasecmp(given, "none"))) {
+    const char *off = c->options[k].env;
+    if (given && (!*given || yk__cli_truth(given) == 0 || !strcasecmp(given, "none") ||
+                  (off && yk__word_find(off, given, strlen(given)) >= 0))) {
         *i += !eq;
         return -1;
     }
@@ -464,8 +466,9 @@ static void take_presets(const yk__cli_command *c, yk__cli *cli)
     memset(cli, 0, sizeof *cli);
     cli->command = c;
     for (size_t i = 0; i < c->n_options; i++) {
-        const char *env = c->options[i].env ? getenv(c->options[i].env) : NULL;
-        cli->value[i] = env && *env ? env : yk__cli_is_refused(&c->options[i]) ? NULL : c->options[i].preset;
+        const bool refused = yk__cli_is_refused(&c->options[i]);
+        const char *env = c->options[i].env && !refused ? getenv(c->options[i].env) : NULL;
+        cli->value[i] = env && *env ? env : refused ? NULL : c->options[i].preset;
         cli->given[i] = env && *env;
     }
 }

@@ -25,7 +25,8 @@ typedef struct yk__cli_option {
     const char *arg;      /* name of the value in the help ("DIR"); NULL for a switch; YK_REFUSED for a known option without support */
     const char *preset;   /* default value; NULL for none. For a refused option: the name of its value, "NAME VALUE" of two; or NULL */
     const char *help;     /* one sentence without a full stop; for a refused option the reason and the replacement */
-    const char *env;      /* environment variable with the default; NULL for none */
+    const char *env;      /* environment variable with the default; NULL for none. For a refused option: values that ask for nothing, as
+                           * its program's own default, a list of core/base/word.h; or NULL */
 } yk__cli_option;
 
 /* A value of another program in ours: in space or elsewhere (tools/spell.h). */

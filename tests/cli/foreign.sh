@@ -142,6 +142,11 @@ alike() { # one number in two spellings, and a switch that is off where it has n
     dry 0 --deepspeed '{}' --group_by_length False && dry 0 --deepspeed '{}' --no-decay-all &&
         dry 2 --deepspeed '{}' --group_by_length True && dry 0 --deepspeed '{}' --lr 1e-3 --learning-rate 0.001 &&
         dry 2 --deepspeed '{}' --lr 1e-3 --learning-rate 0.002 || return 1
+    dry 0 --deepspeed '{}' --half_precision_backend auto --fp16_backend auto --past_index -1 --ray_scope last --log_level passive \
+        --hub_strategy every_save --length_column_name length --mp_parameters "" --optim_args= &&
+        dry 2 --deepspeed '{}' --half_precision_backend apex --past_index 2 --log_level error &&
+        grep -q 'half_precision_backend: there' "$out/err" && grep -q 'past_index: there' "$out/err" && grep -q log_level: "$out/err" ||
+        return 1
     printf '{"gradient_clipping": 1.0}' >"$out/clip.json"
     dry 0 --deepspeed "$out/clip.json" --config-file "$out/clip.json" || return 1
     [ -z "$yaml" ] || {
@@ -155,5 +160,5 @@ alike() { # one number in two spellings, and a switch that is off where it has n
         [ $? = "$(case $length in 17) echo 2 ;; *) echo 0 ;; esac)" ] || { echo "$length"; cat "$out/err"; return 1; }
     done
 }
-ok "numbers are compared as numbers, and a switch that is off asks for nothing" alike
+ok "numbers are compared as numbers; a switch that is off and the default of another program ask for nothing" alike
 plan
