@@ -87,6 +87,44 @@ T
 }
 ok "keys of real files that DeepSpeed does not read, notes and large numbers" fates
 
+schedules() { # a file takes each setting of each schedule of DeepSpeed, as the command's message lists them
+    for type in WarmupLR WarmupDecayLR WarmupCosineLR LRRangeTest OneCycle; do
+        dry 2 --deepspeed '{}' --lr-scheduler-type $type --lr-scheduler-kwargs total_num_steps=9,cycle_min_lr=0,bogus=1 --max-steps 9
+        keys=$(sed -n 's/.*it has: //p' "$out/err")
+        [ -n "$keys" ] || { echo "$type"; cat "$out/err"; return 1; }
+        for key in $keys; do
+            value=1
+            case $key in
+            warmup_type) value='"log"' ;;
+            *staircase) value=true ;;
+            *mom) value=0.5 ;;
+            esac
+            case $type in
+            OneCycle) needed='"cycle_min_lr": 0, "cycle_momentum": true, ' ;;
+            *) needed= ;;
+            esac
+            [ $key != cycle_min_lr ] || needed=
+            printf '{"scheduler": {"type": "%s", "params": {%s"last_batch_iteration": -1, "%s": %s}}}' \
+                "$type" "$needed" "$key" "$value" >"$out/schedule.json"
+            dry 0 --deepspeed "$out/schedule.json" --max-steps 9 || return 1
+        done
+    done
+    printf '{"scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0, "cycle_momentum": false}}}' >"$out/schedule.json"
+    dry 2 --deepspeed "$out/schedule.json" && grep -q 'cycle_momentum: the momentum follows the cycle' "$out/err"
+}
+ok "settings of DeepSpeed's schedules" schedules
+
+ranks() { # processors of a file count as ranks in the batch of another
+    [ -n "$yaml" ] || return 0
+    printf 'distributed_type: MULTI_CPU\nnum_processes: 2\n' >"$out/two.yaml"
+    printf '{"train_batch_size": 16, "train_micro_batch_size_per_gpu": 4}' >"$out/batch.json"
+    (
+        unset YOKE_DEVICES
+        dry 0 --config-file "$out/two.yaml" --deepspeed "$out/batch.json"
+    ) && [ "$(made)" = "global-batch 8 gradient-accumulation-steps 2 " ] || { made; return 1; }
+}
+ok "ranks of a file in the batch of another" ranks
+
 types() { # lines of Accelerate's YAML, with ; between|a line of the dry run
     [ -n "$yaml" ] || return 0
     while IFS='|' read -r type text want; do

@@ -86,11 +86,15 @@ static const settings_key keys[] = {
     {"scheduler.params.warmup_num_steps", SETTINGS_REAL, SETTINGS_HONOURED, "-1 1e30", NULL, NULL, "--warmup-steps"},
     {"scheduler.params.warmup_min_lr|warmup_max_lr|total_num_steps|warmup_min_ratio|cos_min_ratio|cycle_min_lr|"
      "cycle_max_lr|decay_lr_rate|cycle_first_step_size|cycle_second_step_size|decay_step_size|lr_range_test_min_lr|"
-     "lr_range_test_step_size|lr_range_test_step_rate|last_batch_iteration",
+     "lr_range_test_step_size|lr_range_test_step_rate|cycle_first_stair_count|cycle_second_stair_count|cycle_min_mom|cycle_max_mom|"
+     "decay_mom_rate",
      SETTINGS_REAL, SETTINGS_HONOURED, "-1 1e30", NULL, NULL, "--lr-scheduler-kwargs"},
     {"scheduler.params.warmup_type", SETTINGS_WORD, SETTINGS_HONOURED, "log|linear", NULL, NULL, "--lr-scheduler-kwargs"},
-    {"scheduler.params.lr_range_test_staircase|cycle_momentum", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, NULL,
-     "--lr-scheduler-kwargs"},
+    {"scheduler.params.lr_range_test_staircase", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, NULL, "--lr-scheduler-kwargs"},
+    {"scheduler.params.cycle_momentum", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "true", NULL,
+     "the momentum follows the cycle: cycle_min_mom and cycle_max_mom of one value keep it"},
+    {"scheduler.params.last_batch_iteration", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "-1", NULL,
+     "a schedule begins with the run: --resume-from-checkpoint goes on"},
     {"zero_optimization", SETTINGS_MAP, SETTINGS_MAPPED, NULL, NULL, NULL, NULL},
     {"zero_optimization.stage", SETTINGS_INT, SETTINGS_MAPPED, "0 3", NULL, NULL, "0 and 1: --shard state; 2: gradients; 3: params"},
     {"zero_optimization.cpu_offload", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL, "--offload state=host"},
@@ -317,7 +321,8 @@ static void finish_schedule(settings *s, const char *file, const yk__tree *map)
     char text[1024];
     size_t n = 0;
     for (const yk__tree *c = params ? params->child : NULL; c && n < sizeof text; c = c->next)
-        if (settings_text(params, c->key) && !(warmed && !strcmp(c->key, "warmup_num_steps"))) {
+        if (settings_text(params, c->key) && !(warmed && !strcmp(c->key, "warmup_num_steps")) &&
+            yk__word_find("cycle_momentum|last_batch_iteration", c->key, strlen(c->key)) < 0) {
             const size_t from = n + (n > 0);
             n += (size_t)snprintf(text + n, sizeof text - n, "%s%s=%s", n ? "," : "", c->key, c->text);
             settings_part_of(s, "lr-scheduler-kwargs", from < sizeof text ? text + from : "", file, settings_of(c));
