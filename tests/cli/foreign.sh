@@ -78,6 +78,11 @@ fates() { # KEYS..|FATE of the last key; the file is taken unless a line says th
 {"fp16": {"enabled": true, "opt_level": "O2"}}|fp16.opt_level: O2: not needed
 {"_comment": "of the lab", "train_batch_size": 4}|_comment: of the lab: not needed: a comment
 {"zero_optimization": {"stage": 2, "//": "as before"}}|zero_optimization.//: as before: not needed: a comment
+{"bfloat16": {"enabled": true}}|yoke train: --precision bf16
+{"zero_optimization": {"stage": 3, "cpu_offload_param": true}}|yoke train: --offload params=host
+{"zero_optimization": {"stage": 2, "cpu_offload_params": true}}|cpu_offload_params: true: not needed: DeepSpeed reads it in stage 3
+{"zero_optimization": {"stage": 0, "cpu_offload": true}}|cpu_offload: true: not needed: DeepSpeed reads it in stages 1 to 3
+{"seq_parallel_comm_data_type": null, "use_data_before_expert_parallelism": false}|parallelism: false: not needed: asks for nothing
 {"steps_per_print": 20000000000000000}|yoke train: --logging-steps 1073741824
 {"steps_per_print": 2e16}|yoke train: --logging-steps 1073741824
 {"tensorboard": {"enabled": true, "output_path": "", "job_name": "a"}}|tensorboard.output_path: : not needed: nothing is set
@@ -145,6 +150,7 @@ DEEPSPEED|zero_stage: 0;   offload_optimizer_device: cpu|offload_optimizer_devic
 DEEPSPEED|zero_stage: 3;   offload_param_device: cpu|yoke train: --offload params=host$
 DEEPSPEED|gradient_clipping: 1|yoke train: --shard gradients
 DEEPSPEED|deepspeed_hostfile: ''|deepspeed_hostfile: : not needed: nothing is set
+MULTI_GPU|fp8_config:;   amax_history_length: 1024|fp8_config.amax_history_length: 1024: not needed
 MULTI_GPU|downcast_bf16: true; tpu_use_sudo: true|downcast_bf16: true: not needed: of TPUs alone
 MULTI_CPU|num_processes: 2; mpirun_config:;   mpirun_hostfile: h|mpirun_hostfile: h: not needed: one host
 MULTI_CPU|num_processes: 4; num_machines: 2; mpirun_config:;   mpirun_hostfile: h|yoke launch: --num-processes 4

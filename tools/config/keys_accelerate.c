@@ -45,8 +45,8 @@ static const settings_key keys[] = {
     {"mpirun_config.mpirun_hostfile", SETTINGS_TEXT, SETTINGS_MAPPED, NULL, NULL, NULL, "yoke launch --hostfile"},
     {"mpirun_config.mpirun_ccl", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, MEETING},
     {"fp8_config", SETTINGS_MAP, SETTINGS_MAPPED, NULL, NULL, NULL, NULL},
-    {"fp8_config.backend|opt_level|optimization_level|amax_history_len|amax_compute_algo|amax_compute_algorithm|interval|"
-     "use_autocast_during_eval|use_during_eval|enable_fsdp_float8_all_gather|pad_inner_dim",
+    {"fp8_config.backend|opt_level|optimization_level|amax_history_len|amax_history_length|amax_compute_algo|amax_compute_algorithm|"
+     "interval|use_autocast_during_eval|use_during_eval|enable_fsdp_float8_all_gather|pad_inner_dim",
      SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, FIXED_FP8},
     {"fp8_config.fp8_format", SETTINGS_WORD, SETTINGS_HONOURED, "E4M3|HYBRID", NULL, NULL, FIXED_FP8},
     {"fp8_config.margin", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "0.0", NULL, "scales of fp8 have no margin: expected 0"},

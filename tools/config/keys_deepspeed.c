@@ -37,11 +37,12 @@ static const settings_key keys[] = {
     {"dataloader_drop_last", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, NULL, "--dataloader-drop-last"},
     {"communication_data_type", SETTINGS_WORD, SETTINGS_MAPPED, "fp32=float32|bf16=bfloat16", NULL, "env:YOKE_WIRE",
      "YOKE_WIRE; fp16 has no wire"},
-    {"seq_parallel_communication_data_type|sequence_parallel_size", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "1", NULL,
-     "rows of tokens are not cut over ranks (sequence parallel)"},
-    {"fp16|bf16", SETTINGS_MAP, SETTINGS_HONOURED, NULL, NULL, NULL, "--precision"},
+    {"seq_parallel_communication_data_type|seq_parallel_comm_data_type|sequence_parallel_size", SETTINGS_ANY, SETTINGS_REFUSED, NULL,
+     "1", NULL, "rows of tokens are not cut over ranks (sequence parallel)"},
+    {"fp16|bf16|bfloat16", SETTINGS_MAP, SETTINGS_HONOURED, NULL, NULL, NULL, "--precision"},
     {"fp16.enabled", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, NULL, "--precision fp16"},
     {"bf16.enabled", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, NULL, "--precision bf16"},
+    {"bfloat16.enabled", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, NULL, "--precision bf16"},
     {"fp16.loss_scale", SETTINGS_REAL, SETTINGS_HONOURED, "0 1e30", NULL, NULL, LOSS_SCALING},
     {"fp16.min_loss_scale", SETTINGS_REAL, SETTINGS_HONOURED, "0 1e30", NULL, NULL, LOSS_SCALING},
     {"fp16.initial_scale_power", SETTINGS_INT, SETTINGS_HONOURED, "0 100", NULL, NULL, LOSS_SCALING},
@@ -98,7 +99,7 @@ static const settings_key keys[] = {
     {"zero_optimization", SETTINGS_MAP, SETTINGS_MAPPED, NULL, NULL, NULL, NULL},
     {"zero_optimization.stage", SETTINGS_INT, SETTINGS_MAPPED, "0 3", NULL, NULL, "0 and 1: --shard state; 2: gradients; 3: params"},
     {"zero_optimization.cpu_offload", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL, "--offload state=host"},
-    {"zero_optimization.cpu_offload_params", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL, "--offload params=host"},
+    {"zero_optimization.cpu_offload_params|cpu_offload_param", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL, "--offload params=host"},
     {"zero_optimization.cpu_offload_use_pin_memory", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, "always pinned where a card is"},
     {"zero_optimization.offload_optimizer|offload_param", SETTINGS_MAP, SETTINGS_HONOURED, NULL, NULL, NULL, NULL},
     {"zero_optimization.offload_optimizer.device", SETTINGS_WORD, SETTINGS_HONOURED, "none|cpu|nvme", NULL, NULL,
@@ -188,8 +189,8 @@ static const settings_key keys[] = {
      "there is no switch: every step is traced, fused and planned before it runs"},
     {"moe|expert_parallel", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "there are no experts"},
     {"tensor_parallel|pipeline", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "layouts besides data parallel are not built yet"},
-    {"nebula|use_data_before_expert_parallel_|swap_tensor", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL,
-     "there is nothing like it here"},
+    {"nebula|use_data_before_expert_parallel_|use_data_before_expert_parallelism|swap_tensor", SETTINGS_ANY, SETTINGS_REFUSED, NULL,
+     NULL, NULL, "there is nothing like it here"},
 };
 
 const settings_table settings_deepspeed = {"deepspeed", "DeepSpeed's JSON", keys, sizeof keys / sizeof keys[0], true, true};
@@ -223,17 +224,19 @@ static void scaling_parts(settings *s, const char *file, const yk__tree *map, bo
 
 static void finish_precision(settings *s, const char *file, const yk__tree *map)
 {
-    const bool half = settings_on(map, "fp16.enabled", false), brain = settings_on(map, "bf16.enabled", false);
+    const bool older = settings_on(map, "bfloat16.enabled", false);
+    const bool half = settings_on(map, "fp16.enabled", false), brain = settings_on(map, "bf16.enabled", false) || older;
+    const char *of_brain = older ? "bfloat16.enabled" : "bf16.enabled";
     const double fixed = settings_number(map, "fp16.loss_scale", 0);
     const size_t parts = s->parts;
     char text[256];
     if (half && brain)
-        settings_say(s, file, settings_line(map, "bf16.enabled"), "bf16.enabled",
+        settings_say(s, file, settings_line(map, of_brain), of_brain,
                      "fp16.enabled (line %u) is on too: expected one precision",
                      settings_line(map, "fp16.enabled"));
     else if (half || brain)
         settings_put(s, SETTINGS_TRAIN, "precision", half ? "fp16" : "bf16", file,
-                     settings_at(map, half ? "fp16.enabled" : "bf16.enabled"));
+                     settings_at(map, half ? "fp16.enabled" : of_brain));
     scaling_parts(s, file, map, half);
     if (!half || brain)
         return;
@@ -393,7 +396,7 @@ static void offload_add(settings *s, const char *file, const yk__tree *map, char
                         const char *const *keys_of)
 {
     const size_t n = strlen(text);
-    for (int i = 0; i < 3 && keys_of[i]; i++)
+    for (int i = 0; i < 4 && keys_of[i]; i++)
         settings_part_of(s, "offload", place, file, settings_at(map, keys_of[i]));
     snprintf(text + n, 1200 - n, "%s%s", n ? "," : "", place);
 }
@@ -401,21 +404,24 @@ static void offload_add(settings *s, const char *file, const yk__tree *map, char
 static void finish_offload(settings *s, const char *file, const yk__tree *map, int stage)
 {
     static const char *const of_state[] = {"zero_optimization.offload_optimizer.device", "zero_optimization.offload_optimizer.nvme_path",
-                                           "zero_optimization.cpu_offload"};
+                                           "zero_optimization.cpu_offload", NULL};
     static const char *const of_params[] = {"zero_optimization.offload_param.device", "zero_optimization.offload_param.nvme_path",
-                                            "zero_optimization.cpu_offload_params"};
-    static const char *const of_activations[] = {"activation_checkpointing.cpu_checkpointing", NULL, NULL};
+                                            "zero_optimization.cpu_offload_params", "zero_optimization.cpu_offload_param"};
+    static const char *const of_activations[] = {"activation_checkpointing.cpu_checkpointing", NULL};
     char state_text[512], params_text[512], place[560], text[1200] = "";
     const char *ratio = "zero_optimization.offload_optimizer.ratio";
     const double part = settings_number(map, ratio, 1);
     const char *state = offload_place(s, file, map, "offload_optimizer", stage >= 1, state_text, sizeof state_text);
     const char *params = offload_place(s, file, map, "offload_param", stage == 3, params_text, sizeof params_text);
     state = !state && settings_on(map, "zero_optimization.cpu_offload", false) ? "host" : state;
-    params = !params && settings_on(map, "zero_optimization.cpu_offload_params", false) ? "host" : params;
-    if (params && stage < 3)
-        settings_unneed(s, file, "zero_optimization.offload_param", "DeepSpeed reads it in stage 3 alone"), params = NULL;
-    if (state && stage < 1)
-        settings_unneed(s, file, "zero_optimization.offload_optimizer", "DeepSpeed reads it in stages 1 to 3 alone"), state = NULL;
+    for (size_t i = 2; i < 4 && !params; i++)
+        params = settings_on(map, of_params[i], false) ? "host" : NULL;
+    for (int i = 0; i < 4 && params && stage < 3; i++)
+        settings_unneed(s, file, of_params[i], "DeepSpeed reads it in stage 3 alone");
+    for (int i = 0; i < 3 && state && stage < 1; i++)
+        settings_unneed(s, file, of_state[i], "DeepSpeed reads it in stages 1 to 3 alone");
+    params = stage < 3 ? NULL : params;
+    state = stage < 1 ? NULL : state;
     if (!state)
         settings_unneed(s, file, ratio, "the optimizer's state stays with its device");
     if (state && part > 0) { /* the least ratio is no offload */
