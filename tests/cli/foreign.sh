@@ -150,6 +150,8 @@ DEEPSPEED|zero_stage: 0;   offload_optimizer_device: cpu|offload_optimizer_devic
 DEEPSPEED|zero_stage: 3;   offload_param_device: cpu|yoke train: --offload params=host$
 DEEPSPEED|gradient_clipping: 1|yoke train: --shard gradients
 DEEPSPEED|deepspeed_hostfile: ''|deepspeed_hostfile: : not needed: nothing is set
+MULTI_NPU|num_processes: 2; gpu_ids: 0,1|gpu_ids: 0,1: not needed: distributed_type has no CUDA cards
+MULTI_GPU|num_processes: 2; gpu_ids: 0,1|yoke launch: --devices cuda:0 cuda:1
 MULTI_GPU|fp8_config:;   amax_history_length: 1024|fp8_config.amax_history_length: 1024: not needed
 MULTI_GPU|downcast_bf16: true; tpu_use_sudo: true|downcast_bf16: true: not needed: of TPUs alone
 MULTI_CPU|num_processes: 2; mpirun_config:;   mpirun_hostfile: h|mpirun_hostfile: h: not needed: one host
@@ -187,7 +189,8 @@ alike() { # one number in two spellings, and a switch that is off where it has n
         dry 2 --deepspeed '{}' --group_by_length True && dry 0 --deepspeed '{}' --lr 1e-3 --learning-rate 0.001 &&
         dry 2 --deepspeed '{}' --lr 1e-3 --learning-rate 0.002 || return 1
     dry 0 --deepspeed '{}' --half_precision_backend auto --fp16_backend auto --past_index -1 --ray_scope last --log_level passive \
-        --hub_strategy every_save --length_column_name length --mp_parameters "" --optim_args= &&
+        --hub_strategy every_save --length_column_name length --mp_parameters "" --optim_args= \
+        --fp16_opt_level O1 --project huggingface --trackio_space_id trackio &&
         dry 2 --deepspeed '{}' --half_precision_backend apex --past_index 2 --log_level error &&
         grep -q 'half_precision_backend: there' "$out/err" && grep -q 'past_index: there' "$out/err" && grep -q log_level: "$out/err" ||
         return 1

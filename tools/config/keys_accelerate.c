@@ -133,8 +133,15 @@ static void put_cards(settings *s, const char *file, const yk__tree *map)
     const char *ids = settings_text(map, "gpu_ids");
     char text[512] = "", copy[256], *next = copy, *id;
     size_t n = 0;
+    static const char *const others[] = {"MULTI_XPU", "MULTI_NPU", "MULTI_MLU", "MULTI_HPU", "MULTI_SDAA", "MULTI_MUSA", "MULTI_NEURON"};
     if (!ids || !strcasecmp(ids, "all"))
         return;
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (is_type(map, others[i])) {
+            settings_unneed(s, file, "gpu_ids",
+                            "distributed_type has no CUDA cards: num_processes counts the devices, --devices chooses them");
+            return;
+        }
     snprintf(copy, sizeof copy, "%s", ids);
     while ((id = strsep(&next, ", "))) {
         if (*id && strspn(id, "0123456789") == strlen(id) && n < sizeof text - 16)

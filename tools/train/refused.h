@@ -108,7 +108,7 @@
                       "the name is --per-device-.., as in Trainer"),                                                       \
         TRAIN_REFUSED_BUT("auto", "half-precision-backend|fp16-backend",                                                      \
                       "there is one kind of mixed precision: --precision"),                                                   \
-        TRAIN_REFUSED("fp16-opt-level|amp-level|amp-impl|amp-dtype|apex-amp",            \
+        TRAIN_REFUSED_BUT("O1", "fp16-opt-level|amp-level|amp-impl|amp-dtype|apex-amp",            \
                       "there is one kind of mixed precision: --precision"),                                                   \
         TRAIN_REFUSED("config-name",                                                                                          \
                       "--model NAME with --model-config makes a new model, --from DIR opens a folder with its weights"),      \
@@ -181,7 +181,7 @@
                       "there is no switch: attention is chosen by measurement, and never runs downloaded code"),                   \
         TRAIN_REFUSED("streaming|cache-dir|model-revision|token|use-auth-token",                                              \
                       "data and models are read from files, once, and nothing is cached or downloaded"),                      \
-        TRAIN_REFUSED("project|wandb-project|wandb-entity|wandb-name|wandb-run-id|use-wandb|"                                \
+        TRAIN_REFUSED_BUT("huggingface|trackio", "project|wandb-project|wandb-entity|wandb-name|wandb-run-id|use-wandb|"    \
                       "trackio-space-id|trackio-bucket-id|trackio-static-space-id",                                          \
                       "--report-to writes files: none, jsonl, tensorboard, csv"),                                            \
         TRAIN_REFUSED_ELSEWHERE
