@@ -408,14 +408,18 @@ static int parse_switch(const yk__cli_command *c, int k, const char *value, cons
     return -1;
 }
 
+bool yk__cli_asks_nothing(const yk__cli_option *o, const char *given)
+{
+    return !*given || yk__cli_truth(given) == 0 || !strcasecmp(given, "none") ||
+           (o->env && yk__word_find(o->env, given, strlen(given)) >= 0);
+}
+
 /* An option of other programs. Turned off, it has no effect. */
 static int parse_refused(const yk__cli_command *c, int k, const char *name, int argc, char **argv, int *i)
 {
     const char *eq = strchr(name, '='), *given = eq ? eq + 1 : *i + 1 < argc ? argv[*i + 1] : NULL;
     const int values = yk__cli_values(&c->options[k]);
-    const char *off = c->options[k].env;
-    if (given && (!*given || yk__cli_truth(given) == 0 || !strcasecmp(given, "none") ||
-                  (off && yk__word_find(off, given, strlen(given)) >= 0))) {
+    if (given && yk__cli_asks_nothing(&c->options[k], given)) {
         *i += !eq;
         return -1;
     }

@@ -110,6 +110,8 @@ int yk__cli_word(const yk__cli *cli, const char *name, const char *const *words,
 /* The same of a list of core/base/word.h, of at most 16 words with their further spellings. */
 int yk__cli_choice(const yk__cli *cli, const char *name, const char *list, bool *bad);
 
+/* True if this value of a refused option asks for nothing: empty, false, none, or its program's own default. */
+bool yk__cli_asks_nothing(const yk__cli_option *o, const char *given);
 /* True if two values of this option are one: the same text, or the same number of an option that takes a number (016 and 16). */
 bool yk__cli_same_value(const yk__cli_command *command, const char *name, const char *a, const char *b);
 /* If the option was typed: prints "--NAME has no effect WHY" on standard error, and sets *bad. A switch that is typed as it is without

@@ -197,7 +197,8 @@ alike() { # one number in two spellings, and a switch that is off where it has n
     printf '{"gradient_clipping": 1.0}' >"$out/clip.json"
     dry 0 --deepspeed "$out/clip.json" --config-file "$out/clip.json" || return 1
     [ -z "$yaml" ] || {
-        printf 'yoke: 1\ntrain:\n  max-grad-norm: 1\n' >"$out/clip.yaml"
+        printf 'yoke: 1\ntrain:\n  tf32: false\n  half_precision_backend: auto\n  group_by_length: false\n  max-grad-norm: 1\n' \
+            >"$out/clip.yaml"
         dry 0 --deepspeed "$out/clip.json" --config-file "$out/clip.yaml" || return 1
     }
     printf 'text,label\na,0\nb,1\n' >"$out/rows.csv"
