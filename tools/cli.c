@@ -139,7 +139,7 @@ static void print_option(const yk__cli_option *o)
     printf("  %-36s %s", left, o->help);
     if (o->preset && !yk__cli_is_refused(o))
         printf(" (default: %s)", o->preset);
-    if (o->env)
+    if (o->env && !refused)
         printf(" [%s]", o->env);
     putchar('\n');
 }
@@ -273,7 +273,7 @@ static void print_man_option(const yk__cli_option *o)
     print_roff(o->help);
     if (o->preset && !yk__cli_is_refused(o))
         printf("\nDefault: %s.", o->preset);
-    if (o->env)
+    if (o->env && !yk__cli_is_refused(o))
         printf("\nAlso from the environment: %s.", o->env);
     putchar('\n');
 }
@@ -408,12 +408,18 @@ static int parse_switch(const yk__cli_command *c, int k, const char *value, cons
     return -1;
 }
 
+bool yk__cli_asks_nothing(const yk__cli_option *o, const char *given)
+{
+    return !*given || yk__cli_truth(given) == 0 || !strcasecmp(given, "none") ||
+           (o->env && yk__word_find(o->env, given, strlen(given)) >= 0);
+}
+
 /* An option of other programs. Turned off, it has no effect. */
 static int parse_refused(const yk__cli_command *c, int k, const char *name, int argc, char **argv, int *i)
 {
     const char *eq = strchr(name, '='), *given = eq ? eq + 1 : *i + 1 < argc ? argv[*i + 1] : NULL;
     const int values = yk__cli_values(&c->options[k]);
-    if (given && (yk__cli_truth(given) == 0 || !strcasecmp(given, "none"))) {
+    if (given && yk__cli_asks_nothing(&c->options[k], given)) {
         *i += !eq;
         return -1;
     }
@@ -464,8 +470,9 @@ static void take_presets(const yk__cli_command *c, yk__cli *cli)
     memset(cli, 0, sizeof *cli);
     cli->command = c;
     for (size_t i = 0; i < c->n_options; i++) {
-        const char *env = c->options[i].env ? getenv(c->options[i].env) : NULL;
-        cli->value[i] = env && *env ? env : yk__cli_is_refused(&c->options[i]) ? NULL : c->options[i].preset;
+        const bool refused = yk__cli_is_refused(&c->options[i]);
+        const char *env = c->options[i].env && !refused ? getenv(c->options[i].env) : NULL;
+        cli->value[i] = env && *env ? env : refused ? NULL : c->options[i].preset;
         cli->given[i] = env && *env;
     }
 }
@@ -638,9 +645,21 @@ int yk__cli_choice(const yk__cli *cli, const char *name, const char *list, bool 
     return !s || k >= 0 ? k : yk__cli_word(cli, name, words, n, bad);
 }
 
+bool yk__cli_same_value(const yk__cli_command *command, const char *name, const char *a, const char *b)
+{
+    const int k = yk__cli_find(command, name, strcspn(name, "|"));
+    const char *arg = k < 0 ? NULL : command->options[k].arg;
+    char *end[2];
+    if (!strcmp(a, b) || !arg || (strcmp(arg, "N") && strcmp(arg, "R")))
+        return !strcmp(a, b);
+    const double v[] = {yk__number_read(a, &end[0]), yk__number_read(b, &end[1])};
+    return v[0] == v[1] && *a && *b && !*end[0] && !*end[1];
+}
+
 void yk__cli_refuse_idle(const yk__cli *cli, const char *name, const char *why, bool *bad)
 {
-    if (!yk__cli_typed(cli, name))
+    const int k = option_number(cli, name);
+    if (!yk__cli_typed(cli, name) || (!cli->command->options[k].arg && !cli->command->options[k].preset && !cli->value[k]))
         return;
     yk__cli_usage(cli->command, "--%s has no effect %s", name, why);
     *bad = true;

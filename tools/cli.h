@@ -25,7 +25,8 @@ typedef struct yk__cli_option {
     const char *arg;      /* name of the value in the help ("DIR"); NULL for a switch; YK_REFUSED for a known option without support */
     const char *preset;   /* default value; NULL for none. For a refused option: the name of its value, "NAME VALUE" of two; or NULL */
     const char *help;     /* one sentence without a full stop; for a refused option the reason and the replacement */
-    const char *env;      /* environment variable with the default; NULL for none */
+    const char *env;      /* environment variable with the default; NULL for none. For a refused option: values that ask for nothing, as
+                           * its program's own default, a list of core/base/word.h; or NULL */
 } yk__cli_option;
 
 /* A value of another program in ours: in space or elsewhere (tools/spell.h). */
@@ -109,7 +110,12 @@ int yk__cli_word(const yk__cli *cli, const char *name, const char *const *words,
 /* The same of a list of core/base/word.h, of at most 16 words with their further spellings. */
 int yk__cli_choice(const yk__cli *cli, const char *name, const char *list, bool *bad);
 
-/* If the option was typed: prints "--NAME has no effect WHY" on standard error, and sets *bad. */
+/* True if this value of a refused option asks for nothing: empty, false, none, or its program's own default. */
+bool yk__cli_asks_nothing(const yk__cli_option *o, const char *given);
+/* True if two values of this option are one: the same text, or the same number of an option that takes a number (016 and 16). */
+bool yk__cli_same_value(const yk__cli_command *command, const char *name, const char *a, const char *b);
+/* If the option was typed: prints "--NAME has no effect WHY" on standard error, and sets *bad. A switch that is typed as it is without
+ * being typed (--group-by-length false) asks for nothing. */
 void yk__cli_refuse_idle(const yk__cli *cli, const char *name, const char *why, bool *bad);
 
 /* An option that a file gave: a message that says its name (without dashes) says `from`, "FILE, line 3: KEY", too. */

@@ -16,7 +16,7 @@ yoke_SOURCES = tools/bench/mixed.c tools/bench/mixed.h tools/bench/peak_loops.h 
 	tools/cmd/cmd_inspect.c tools/cmd/cmd_launch.c tools/cmd/cmd_plan.c tools/cmd/cmd_predict.c tools/cmd/cmd_test.c \
 	tools/cmd/launch_words.c tools/cmd/launch_words.h \
 	tools/cmd/cmd_trace.c tools/cmd/cmd_tokenize.c tools/cmd/cmd_train.c tools/cmd/yoke.c tools/config/apply.c \
-	tools/config/apply.h tools/config/keys_accelerate.c tools/config/keys_deepspeed.c tools/config/keys_fsdp.c \
+	tools/config/apply.h tools/config/batch.c tools/config/keys_accelerate.c tools/config/keys_deepspeed.c tools/config/keys_fsdp.c \
 	tools/config/config_read.c tools/config/config_settings.c tools/config/config_settings.h tools/config/config_shard.c \
 	tools/config/config_shard.h tools/config/decide.c tools/config/show.c tools/plan/child.c tools/plan/child.h \
 	tools/plan/cost.c tools/plan/cost.h \

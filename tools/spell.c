@@ -266,7 +266,8 @@ static bool speller_note(speller *s, const char *typed, size_t typed_length, con
     const char *before = k < 0 ? NULL : s->typed[k];
     if (k < 0 || s->command->options[k].arg == YK_REFUSED) /* each refused name gets its reason */
         return true;
-    if (before && value && s->value[k] && strcmp(value, s->value[k]) && !is_same_name(before, typed, typed_length)) {
+    if (before && value && s->value[k] && !yk__cli_same_value(s->command, ours, value, s->value[k]) &&
+        !is_same_name(before, typed, typed_length)) {
         yk__cli_usage(s->command, "%.*s and %.*s are one option, --%.*s, and say \"%s\" and \"%s\": give one of them",
                       (int)strcspn(before, "="), before, (int)typed_length, typed, (int)strcspn(ours, "|"), ours, s->value[k], value);
         s->bad = true;

@@ -171,11 +171,21 @@ bool settings_default_path(char *path, size_t size)
     return true;
 }
 
+/* The devices that a file names, for a command that starts the ranks itself: of several ranks on processors as many parts. NULL: none. */
+static const char *file_devices(const settings *s, char spec[32])
+{
+    const settings_option *own = settings_find(s, SETTINGS_LAUNCH, "devices"), *ranks = settings_find(s, SETTINGS_LAUNCH, "num-processes");
+    if (!own || !ranks || atoi(ranks->value) < 2 || strcmp(own->value, "cpu"))
+        return own ? own->value : NULL;
+    snprintf(spec, 32, "cpu/%d", atoi(ranks->value));
+    return spec;
+}
+
 /* Ranks of a command that starts them itself, one for each device. Devices that cannot be counted are the run's error. */
 static double ranks_count(const settings *s)
 {
-    const settings_option *own = settings_find(s, SETTINGS_LAUNCH, "devices");
-    const char *specs = s->devices ? s->devices : own ? own->value : getenv("YOKE_DEVICES");
+    char spec[32];
+    const char *own = file_devices(s, spec), *specs = s->devices ? s->devices : own ? own : getenv("YOKE_DEVICES");
     struct yk__placement *place = NULL;
     yk_error err = YK_ERROR_INIT;
     uint32_t n = 0;
@@ -200,8 +210,7 @@ static void applier_read(applier *a)
     a->read.ranks = size ? strtod(size, NULL) : a->read.ranks;
     if (!a->rank && command_has(a->command, "devices") && !command_launches(a->command))
         a->read.ranks_count = ranks_count;
-    for (int n = 0; n < SOURCES; n++) {
-        const int i = (n + SOURCES - 1) % SOURCES; /* the last first: its accumulation counts in the batch of DeepSpeed's */
+    for (int i = 0; i < SOURCES; i++) {
         char option[64];
         snprintf(option, sizeof option, "--%.*s", (int)strcspn(sources[i].names, "|"), sources[i].names);
         if (!a->given[i] || is_none(a->given[i]))
@@ -326,12 +335,8 @@ static void place_apply(applier *a, const settings_option *o)
         applier_drop(a, "yoke launch takes --%s, not this command", o->name, o);
         return;
     }
-    const settings_option *ranks = settings_find(&a->read, SETTINGS_LAUNCH, "num-processes");
     settings_option own = *o;
-    if (ranks && atoi(ranks->value) > 1 && !strcmp(o->value, "cpu")) {
-        snprintf(spec, sizeof spec, "cpu/%d", atoi(ranks->value));
-        own.value = spec;
-    }
+    own.value = (char *)(uintptr_t)file_devices(&a->read, spec);
     option_apply(a, &own);
 }
 

@@ -37,10 +37,10 @@ static yk_status settings_status(const settings *s)
 /* ---- Yoke's own -------------------------------------------------------------------------------------------------- */
 
 /* A name from a command's table or its spellings; NULL if unknown. Sets *valued. */
-static const char *name_find(const yk__cli_command *c, const char *name, bool *valued, const char **refused)
+static const char *name_find(const yk__cli_command *c, const char *name, bool *valued, const yk__cli_option **refused)
 {
     const int k = yk__cli_find(c, name, strlen(name));
-    *refused = k >= 0 && c->options[k].arg == YK_REFUSED ? c->options[k].help : NULL;
+    *refused = k >= 0 && c->options[k].arg == YK_REFUSED ? &c->options[k] : NULL;
     for (size_t i = 0; i < c->n_spellings; i++)
         if (yk__cli_is_named(c->spellings[i].name, name, strlen(name))) {
             *valued = c->spellings[i].arg;
@@ -58,7 +58,8 @@ static const char *name_find(const yk__cli_command *c, const char *name, bool *v
 static void own_option(settings *s, const yk__cli_command *c, settings_scope scope, const char *file, const yk__tree *node)
 {
     bool valued = false;
-    const char *refused = NULL, *words[YK_CLI_OPTIONS], *near = NULL;
+    const yk__cli_option *refused = NULL;
+    const char *words[YK_CLI_OPTIONS], *near = NULL;
     static char kept[YK_CLI_OPTIONS][64];
     char name[100], path[128], space[2048];
     snprintf(path, sizeof path, "%s.%.90s", c->name, node->key);
@@ -70,8 +71,10 @@ static void own_option(settings *s, const yk__cli_command *c, settings_scope sco
         near = yk__nearest_word(node->key, words, c->n_options);
         settings_say(s, file, node->line, path, "yoke %s has no such option%s%s%s", c->name, near ? ": did you mean " : "", near ? near
                      : "", near ? "?" : "");
-    } else if (refused)
-        settings_say(s, file, node->line, path, "%s", refused);
+    } else if (refused && node->kind == YK__TREE_TEXT && yk__cli_asks_nothing(refused, node->text))
+        return;
+    else if (refused)
+        settings_say(s, file, node->line, path, "%s", refused->help);
     else if (yk__cli_is_named(SOURCE_NAMES, node->key, strlen(node->key)))
         settings_say(s, file, node->line, path, "a file of settings names no other: give --%s on the command line", node->key);
     else if (node->kind != YK__TREE_TEXT)
@@ -114,13 +117,12 @@ static void own_read(settings *s, const char *file, const yk__tree *map)
 
 /* ---- All --------------------------------------------------------------------------------------------------------- */
 
-/* In the folder of the file that names it, else in this folder. */
+/* In this folder, as Accelerate has it, else in the folder of the file that names it. */
 static void path_join(const char *file, const char *name, char *path, size_t size)
 {
     const char *slash = strrchr(file, '/');
-    snprintf(path, size, "%.*s%s", slash && *name != '/' ? (int)(slash + 1 - file) : 0, file, name);
-    if (access(path, R_OK))
-        snprintf(path, size, "%s", access(name, R_OK) ? path : name);
+    const bool second = slash && *name != '/' && access(name, R_OK);
+    snprintf(path, size, "%.*s%s", second ? (int)(slash + 1 - file) : 0, file, name);
 }
 
 static void read_named(settings *s, const char *file, const yk__tree *map)
@@ -195,7 +197,7 @@ static void tree_read(settings *s, const settings_table *table, const char *file
         settings_finish_accelerate(s, file, map);
         read_named(s, file, map);
     } else if (table == &settings_deepspeed)
-        settings_finish_deepspeed(s, file, map, s->ranks);
+        settings_finish_deepspeed(s, file, map);
     else if (table == &settings_parallelism)
         settings_finish_parallelism(s, file, map, "parallelism_config_");
     else if (table == &settings_fsdp)

@@ -71,9 +71,11 @@ void settings_put(settings *s, settings_scope scope, const char *name, const cha
     }
     if (before)
         s->option[before - s->option].says++;
-    if (before && before->value && value && strcmp(before->value, value) && scope == SETTINGS_TRAIN && settings_replaced(s, name))
+    const yk__cli_command *command = scope == SETTINGS_LAUNCH ? yk__launch_command : yk__train_command;
+    const bool differs = before && before->value && value && !yk__cli_same_value(command, name, before->value, value);
+    if (differs && scope == SETTINGS_TRAIN && settings_replaced(s, name))
         settings_part_of(s, before->name, value, file, at); /* is dropped with the first */
-    else if (before && before->value && value && strcmp(before->value, value))
+    else if (differs)
         settings_say(s, file, at.line, at.key, "--%s would be %s, and %s, line %u makes it %s: leave one", name, value, before->file,
                      before->line,
                      before->value);
@@ -301,10 +303,10 @@ static bool is_nothing(const yk__tree *node)
     return node->kind == YK__TREE_TEXT && !node->quoted && !strcmp(node->text, "null");
 }
 
-/* True if the node is a text other than null and "auto". */
+/* True if the node is a text other than "", null and "auto". */
 static bool is_said(const yk__tree *node)
 {
-    return node && node->kind == YK__TREE_TEXT && !is_nothing(node) && !is_automatic(node);
+    return node && node->kind == YK__TREE_TEXT && *node->text && !is_nothing(node) && !is_automatic(node);
 }
 
 const char *settings_text(const yk__tree *map, const char *path)
@@ -561,13 +563,24 @@ static void option_put(settings *s, const settings_key *row, const char *file, c
                  row->kind == SETTINGS_SWITCH ? NULL : node->text, file, settings_of(node));
 }
 
+/* True for keys that begin as comments do, and for "comment" itself. */
+static bool is_comment(const char *key)
+{
+    return *key == '_' || *key == '#' || !strncmp(key, "//", 2) || !strcasecmp(key, "comment") || !strcasecmp(key, "comments");
+}
+
 /* Notes a key's fate, and puts its option. path: in the table; shown: in the file; below: map_walk, which visits a map's keys. */
 static void key_walk(settings *s, const settings_table *table, const char *file, yk__tree *node, const char *path, const char *shown,
                      void (*below)(settings *s, const settings_table *t, const char *file, const yk__tree *n, const char *p,
                                    const char *shown))
 {
     const settings_key *row = strchr(node->key, '.') ? NULL : row_find(table, path); /* a dot is of a path, not of a key */
-    const bool nothing = is_nothing(node), automatic = table->automatic && is_automatic(node);
+    const bool empty = row && row->kind == SETTINGS_TEXT && node->kind == YK__TREE_TEXT && !*node->text;
+    const bool nothing = empty || is_nothing(node), automatic = table->automatic && is_automatic(node);
+    if (!row && table->comments && is_comment(node->key)) {
+        item_add(s, SETTINGS_IDLE, file, node, shown, "a comment");
+        return;
+    }
     if (!row) {
         key_refuse(s, table, file, node, path, shown);
         return;

@@ -54,6 +54,7 @@ typedef struct settings_table {
     const settings_key *key;
     size_t count;
     bool automatic; /* "auto" leaves a value to the command */
+    bool comments;  /* keys like "_comment" and "//" are notes, as JSON has no comments */
 } settings_table;
 
 #define SETTINGS_NOT_BUILT "not built yet" /* in a command's message about an option that it takes when it is built */
@@ -99,6 +100,14 @@ typedef struct settings_place {
     const char *key; /* NULL: none */
 } settings_place;
 
+/* A number that a file says. */
+typedef struct settings_said {
+    double number;     /* 0: no file says it */
+    const char *file;  /* one of settings.file */
+    const char *key;   /* static */
+    uint32_t line;
+} settings_said;
+
 typedef struct settings {
     settings_item *item;
     settings_option *option;
@@ -113,6 +122,7 @@ typedef struct settings {
     const char *devices; /* for ranks_count: --devices as typed; NULL: not */
     const yk__cli_command *command; /* whose options are typed; NULL: none */
     const char *typed[YK_CLI_OPTIONS]; /* by option of the command: its value in our words; of a switch "" or a truth; NULL: not typed */
+    settings_said rows, micro; /* DeepSpeed's train_batch_size and train_micro_batch_size_per_gpu, until settings_settle */
     const char *unclipped; /* DeepSpeed's file without gradient_clipping; NULL: none */
     const char *unheated;  /* DeepSpeed's file with a warm-up and without warmup_max_lr; NULL: none */
     uint32_t unheated_rates; /* times that such files say the learning rate */
@@ -125,7 +135,7 @@ yk_status settings_read(settings *s, const char *path);
 yk_status settings_read_as(settings *s, const settings_table *table, const char *option, const char *given);
 /* Trainer's --fsdp "full_shard auto_wrap offload" and --sharded_ddp "zero_dp_3 offload". */
 yk_status settings_read_strategy(settings *s, const char *option, const char *words);
-/* After the last file: the presets that depend on several files. */
+/* After the last file: what depends on several files and on typed options, in no order of files. */
 void settings_settle(settings *s);
 void settings_free(settings *s);
 
@@ -180,7 +190,8 @@ settings_place settings_at(const yk__tree *map, const char *path);
 settings_place settings_of(const yk__tree *node);
 
 /* Apply the combined meaning of a format's keys. */
-void settings_finish_deepspeed(settings *s, const char *file, const yk__tree *map, double ranks);
+void settings_finish_deepspeed(settings *s, const char *file, const yk__tree *map);
+void settings_settle_batch(settings *s); /* settings_settle's: the relation of rows, micro batch, accumulation and ranks */
 void settings_finish_accelerate(settings *s, const char *file, const yk__tree *map);
 /* prefix "fsdp_" in Accelerate's files. */
 void settings_finish_fsdp(settings *s, const char *file, const yk__tree *map, const char *prefix);

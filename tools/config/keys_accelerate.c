@@ -37,18 +37,16 @@ static const settings_key keys[] = {
      "the program and the devices are named where it is started"},
     {"debug|enable_cpu_affinity", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL,
      "records of ranks are compared, and threads bound, always"},
-    {"downcast_bf16", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, TPU},
-    {"tpu_use_cluster|tpu_use_sudo", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, TPU},
-    {"tpu_env|tpu_name|tpu_zone|tpu_vm|commands|command_file|tpu_cluster", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL,
-     "of a TPU's pod, without effect here"},
+    {"downcast_bf16|tpu_use_cluster|tpu_use_sudo|tpu_env|tpu_name|tpu_zone|tpu_vm|commands|command_file|tpu_cluster", SETTINGS_ANY,
+     SETTINGS_IDLE, NULL, NULL, NULL, "of TPUs alone"},
     {"dynamo_config|dynamo_backend|ipex_config", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL,
      "every step is traced, fused and planned before it runs"},
     {"mpirun_config", SETTINGS_MAP, SETTINGS_MAPPED, NULL, NULL, NULL, NULL},
     {"mpirun_config.mpirun_hostfile", SETTINGS_TEXT, SETTINGS_MAPPED, NULL, NULL, NULL, "yoke launch --hostfile"},
     {"mpirun_config.mpirun_ccl", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, MEETING},
     {"fp8_config", SETTINGS_MAP, SETTINGS_MAPPED, NULL, NULL, NULL, NULL},
-    {"fp8_config.backend|opt_level|optimization_level|amax_history_len|amax_compute_algo|amax_compute_algorithm|interval|"
-     "use_autocast_during_eval|use_during_eval|enable_fsdp_float8_all_gather|pad_inner_dim",
+    {"fp8_config.backend|opt_level|optimization_level|amax_history_len|amax_history_length|amax_compute_algo|amax_compute_algorithm|"
+     "interval|use_autocast_during_eval|use_during_eval|enable_fsdp_float8_all_gather|pad_inner_dim",
      SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, FIXED_FP8},
     {"fp8_config.fp8_format", SETTINGS_WORD, SETTINGS_HONOURED, "E4M3|HYBRID", NULL, NULL, FIXED_FP8},
     {"fp8_config.margin", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "0.0", NULL, "scales of fp8 have no margin: expected 0"},
@@ -61,7 +59,7 @@ static const settings_key keys[] = {
      SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, CLOUD},
 };
 
-const settings_table settings_accelerate = {"accelerate", "Accelerate's YAML", keys, sizeof keys / sizeof keys[0], false};
+const settings_table settings_accelerate = {"accelerate", "Accelerate's YAML", keys, sizeof keys / sizeof keys[0], false, false};
 
 static const settings_key plugin_keys[] = {
     {"deepspeed_config_file", SETTINGS_TEXT, SETTINGS_HONOURED, NULL, NULL, NULL, "the file is read"},
@@ -85,7 +83,7 @@ static const settings_key plugin_keys[] = {
 };
 
 static const settings_table plugin = {"accelerate-deepspeed", "Accelerate's deepspeed_config", plugin_keys,
-                                      sizeof plugin_keys / sizeof plugin_keys[0], true};
+                                      sizeof plugin_keys / sizeof plugin_keys[0], true, false};
 
 static const settings_key megatron_keys[] = {
     {"tp_degree|tp_size|pp_degree|num_micro_batches", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "1", NULL, LAYOUT},
@@ -106,7 +104,7 @@ static const settings_key megatron_keys[] = {
 };
 
 static const settings_table megatron = {"accelerate-megatron", "Accelerate's megatron_lm_config", megatron_keys,
-                                        sizeof megatron_keys / sizeof megatron_keys[0], false};
+                                        sizeof megatron_keys / sizeof megatron_keys[0], false, false};
 
 const settings_table *const settings_nested[] = {&plugin, &megatron, NULL};
 
@@ -135,8 +133,15 @@ static void put_cards(settings *s, const char *file, const yk__tree *map)
     const char *ids = settings_text(map, "gpu_ids");
     char text[512] = "", copy[256], *next = copy, *id;
     size_t n = 0;
+    static const char *const others[] = {"MULTI_XPU", "MULTI_NPU", "MULTI_MLU", "MULTI_HPU", "MULTI_SDAA", "MULTI_MUSA", "MULTI_NEURON"};
     if (!ids || !strcasecmp(ids, "all"))
         return;
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (is_type(map, others[i])) {
+            settings_unneed(s, file, "gpu_ids",
+                            "distributed_type has no CUDA cards: num_processes counts the devices, --devices chooses them");
+            return;
+        }
     snprintf(copy, sizeof copy, "%s", ids);
     while ((id = strsep(&next, ", "))) {
         if (*id && strspn(id, "0123456789") == strlen(id) && n < sizeof text - 16)
@@ -155,7 +160,8 @@ static void finish_hosts(settings *s, const char *file, const yk__tree *map)
     } hosts[] = {{"num_machines", "nnodes"}, {"machine_rank", "node-rank"}, {"main_process_ip", "master-addr"},
                  {"main_process_port", "master-port"}};
     const double machines = settings_number(map, "num_machines", 1), ranks = ranks_of(map), rank = settings_number(map, "machine_rank", 0);
-    const char *list = settings_text(map, "mpirun_config.mpirun_hostfile");
+    const char *of_list = "mpirun_config.mpirun_hostfile", *list = machines > 1 && is_type(map, "MULTI_CPU") ? settings_text(map, of_list)
+                                                                                                          : NULL;
     if (rank >= machines)
         settings_say(s, file, settings_line(map, "machine_rank"), "machine_rank",
                      "expected a number below num_machines, which is %.0f, got %.0f",
@@ -164,11 +170,11 @@ static void finish_hosts(settings *s, const char *file, const yk__tree *map)
         settings_say(s, file, settings_line(map, "num_processes"), "num_processes",
                      "%.0f are of all machines, and %.0f machines have no even "
                      "part of it", ranks, machines);
-    if (machines > 1 && list && is_type(map, "MULTI_CPU")) {
-        settings_put(s, SETTINGS_LAUNCH, "hostfile", list, file, settings_at(map, "mpirun_config.mpirun_hostfile"));
-        return;
-    }
-    if (machines > 1 && !settings_text(map, "main_process_ip"))
+    if (list)
+        settings_put(s, SETTINGS_LAUNCH, "hostfile", list, file, settings_at(map, of_list));
+    else
+        settings_unneed(s, file, of_list, machines > 1 ? "distributed_type is another" : "one host needs no address");
+    if (machines > 1 && !list && !settings_text(map, "main_process_ip"))
         settings_say(s, file, settings_line(map, "num_machines"), "num_machines",
                      "%.0f machines need main_process_ip, where rank 0 listens", machines);
     if (ranks > 0)
@@ -176,14 +182,15 @@ static void finish_hosts(settings *s, const char *file, const yk__tree *map)
                      file,
                      settings_at(map, "num_processes"));
     for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++)
-        if (machines > 1 && settings_text(map, hosts[i].key))
+        if (machines > 1 && !list && settings_text(map, hosts[i].key))
             settings_put(s, SETTINGS_LAUNCH, hosts[i].option, settings_text(map, hosts[i].key), file, settings_at(map, hosts[i].key));
         else
-            settings_unneed(s, file, hosts[i].key, "one host needs no address");
+            settings_unneed(s, file, hosts[i].key, list ? "the host file names the hosts" : "one host needs no address");
 }
 
-/* "WHAT=PLACE" of --offload, which offload_NAME_device and its folder ask for; else "". */
-static void place_take(settings *s, const char *file, const yk__tree *part, const char *name, const char *what, char text[560])
+/* "WHAT=PLACE" of --offload, which offload_NAME_device and its folder ask for; else "". why: DeepSpeed has no use for it; NULL: it has. */
+static void place_take(settings *s, const char *file, const yk__tree *part, const char *name, const char *what, const char *why,
+                       char text[560])
 {
     char device[64], folder[64];
     snprintf(device, sizeof device, "offload_%s_device", name);
@@ -196,6 +203,15 @@ static void place_take(settings *s, const char *file, const yk__tree *part, cons
         settings_unneed(s, file, shown, "device nvme alone has a folder");
     if (!place || !strcmp(place, "none"))
         return;
+    if (why)
+        settings_unneed(s, file, shown, why);
+    snprintf(shown, sizeof shown, "deepspeed_config.%s", device);
+    if (disk && !path)
+        settings_say(s, file, settings_line(part, device), shown, "nvme needs %s, its folder", folder);
+    if (why) {
+        settings_unneed(s, file, shown, why);
+        return;
+    }
     snprintf(text, 560, "%s=%s%s", what, disk ? "nvme:" : "host", disk && path ? path : "");
     settings_part_of(s, "offload", text, file, settings_at(part, device));
     settings_part_of(s, "offload", text, file, settings_at(part, folder));
@@ -206,20 +222,15 @@ static void finish_plugin(settings *s, const char *file, const yk__tree *map)
     static const char *const stages[] = {"state", "state", "gradients", "params"};
     yk__tree *part = yk__tree_get(map, "deepspeed_config");
     settings_walk(s, &plugin, file, part, "deepspeed_config", ""); /* first, as it settles words */
-    const double stage = settings_number(part, "zero_stage", -1);
-    const char *state = settings_text(part, "offload_optimizer_device"), *params = settings_text(part, "offload_param_device");
-    const char *folder = settings_text(part, "offload_optimizer_nvme_path"), *second = settings_text(part, "offload_param_nvme_path");
+    const bool named = settings_text(part, "deepspeed_config_file"); /* then the stage is that file's */
+    const double stage = settings_number(part, "zero_stage", -1), counts = stage >= 0 ? stage : named ? 3 : 2;
     char state_text[560] = "", params_text[560] = "", text[1200];
-    if (state && !strcmp(state, "nvme") && !folder)
-        settings_say(s, file, settings_line(part, "offload_optimizer_device"), "deepspeed_config.offload_optimizer_device",
-                     "nvme needs offload_optimizer_nvme_path, its folder");
-    if (params && !strcmp(params, "nvme") && !second)
-        settings_say(s, file, settings_line(part, "offload_param_device"), "deepspeed_config.offload_param_device",
-                     "nvme needs offload_param_nvme_path, its folder");
+    if (stage < 0 && !named)
+        settings_preset(s, "shard", "gradients", file); /* Accelerate's own number is 2 */
     if (stage >= 0 && stage <= 3)
         settings_put(s, SETTINGS_TRAIN, "shard", stages[(int)stage], file, settings_at(part, "zero_stage"));
-    place_take(s, file, part, "optimizer", "state", state_text);
-    place_take(s, file, part, "param", "params", params_text);
+    place_take(s, file, part, "optimizer", "state", counts < 1 ? "DeepSpeed reads it in stages 1 to 3 alone" : NULL, state_text);
+    place_take(s, file, part, "param", "params", counts < 3 ? "DeepSpeed reads it in stage 3 alone" : NULL, params_text);
     snprintf(text, sizeof text, "%s%s%s", state_text, *state_text && *params_text ? "," : "", params_text);
     if (*text)
         settings_put(s, SETTINGS_TRAIN, "offload", text, file, settings_of(part));
@@ -284,7 +295,12 @@ void settings_finish_accelerate(settings *s, const char *file, const yk__tree *m
         settings_say(s, file, settings_line(map, "distributed_type"), "distributed_type", TPU);
     if (list && (strstr(list, "true") || strstr(list, "True")))
         settings_say(s, file, settings_line(map, "fp8_config"), "fp8_config.override_linear_precision", FIXED_FP8);
-    if (precision)
+    if (precision && !strcmp(precision, "fp32") && is_type(map, "DEEPSPEED") &&
+        settings_text(map, "deepspeed_config.deepspeed_config_file")) { /* accelerate config writes "no" beside such a file */
+        settings_preset(s, "precision", precision, file);
+        settings_mark(s, SETTINGS_MAPPED, file, settings_line(map, "mixed_precision"), "mixed_precision",
+                      "--precision, unless the file of DeepSpeed has one");
+    } else if (precision)
         settings_put(s, SETTINGS_TRAIN, "precision", precision, file, settings_at(map, "mixed_precision"));
     if (is_cpu(map))
         settings_put(s, SETTINGS_LAUNCH, "devices", "cpu", file, settings_at(map, settings_text(map, "use_cpu") ? "use_cpu"

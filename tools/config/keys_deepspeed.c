@@ -20,11 +20,13 @@
 #define DATA "rows come from --data, shuffled by --data-seed"
 #define QUANTIZED "weights are not quantized"
 
+#define LOGGING_MOST 1073741824.0 /* of --logging-steps; no run has as many steps, so a larger number is the same */
+
 static const settings_key keys[] = {
     {"train_batch_size|train_micro_batch_size_per_gpu", SETTINGS_INT, SETTINGS_HONOURED, "1 16777216", NULL, NULL, WITH_RANKS},
     {"gradient_accumulation_steps", SETTINGS_INT, SETTINGS_HONOURED, "1 1048576", NULL, "train:gradient-accumulation-steps", NULL},
     {"gradient_clipping", SETTINGS_REAL, SETTINGS_HONOURED, "0 1e30", NULL, "train:max-grad-norm", "--max-grad-norm"},
-    {"steps_per_print", SETTINGS_INT, SETTINGS_MAPPED, "1 1e15", NULL, "train:logging-steps", "--logging-steps"},
+    {"steps_per_print", SETTINGS_INT, SETTINGS_MAPPED, "1 1e18", NULL, NULL, "--logging-steps"},
     {"wall_clock_breakdown|dump_state|memory_breakdown|timers", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL,
      "yoke trace writes a timeline"},
     {"prescale_gradients|gradient_predivide_factor", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "1|1.0", NULL,
@@ -35,11 +37,12 @@ static const settings_key keys[] = {
     {"dataloader_drop_last", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, NULL, "--dataloader-drop-last"},
     {"communication_data_type", SETTINGS_WORD, SETTINGS_MAPPED, "fp32=float32|bf16=bfloat16", NULL, "env:YOKE_WIRE",
      "YOKE_WIRE; fp16 has no wire"},
-    {"seq_parallel_communication_data_type|sequence_parallel_size", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "1", NULL,
-     "rows of tokens are not cut over ranks (sequence parallel)"},
-    {"fp16|bf16", SETTINGS_MAP, SETTINGS_HONOURED, NULL, NULL, NULL, "--precision"},
+    {"seq_parallel_communication_data_type|seq_parallel_comm_data_type|sequence_parallel_size", SETTINGS_ANY, SETTINGS_REFUSED, NULL,
+     "1", NULL, "rows of tokens are not cut over ranks (sequence parallel)"},
+    {"fp16|bf16|bfloat16", SETTINGS_MAP, SETTINGS_HONOURED, NULL, NULL, NULL, "--precision"},
     {"fp16.enabled", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, NULL, "--precision fp16"},
     {"bf16.enabled", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, NULL, "--precision bf16"},
+    {"bfloat16.enabled", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, NULL, "--precision bf16"},
     {"fp16.loss_scale", SETTINGS_REAL, SETTINGS_HONOURED, "0 1e30", NULL, NULL, LOSS_SCALING},
     {"fp16.min_loss_scale", SETTINGS_REAL, SETTINGS_HONOURED, "0 1e30", NULL, NULL, LOSS_SCALING},
     {"fp16.initial_scale_power", SETTINGS_INT, SETTINGS_HONOURED, "0 100", NULL, NULL, LOSS_SCALING},
@@ -47,6 +50,9 @@ static const settings_key keys[] = {
     {"fp16.hysteresis", SETTINGS_INT, SETTINGS_HONOURED, "1 1000000", NULL, NULL, LOSS_SCALING},
     {"fp16.consecutive_hysteresis", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, NULL, LOSS_SCALING},
     {"fp16.auto_cast", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, "inputs are cast by the class of each operation"},
+    {"bf16.loss_scale|min_loss_scale|initial_scale_power|loss_scale_window|hysteresis|consecutive_hysteresis", SETTINGS_ANY,
+     SETTINGS_IDLE, NULL, NULL, NULL, "bf16 has no loss scale"},
+    {"fp16.opt_level", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, "of apex, and DeepSpeed's fp16 does not read it"},
     {"bf16.immediate_grad_update|check_grad_overflow", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, ALWAYS},
     {"fp16.fp16_master_weights_and_grads", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "masters are f32"},
     {"bf16.bf16_master_weights_and_grads|bf16_master_weights_and_gradients", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL,
@@ -70,6 +76,8 @@ static const settings_key keys[] = {
      "there is one form of it"},
     {"optimizer.params.bias_correction", SETTINGS_ANY, SETTINGS_LATER, NULL, "true", NULL,
      "an Adam without bias correction is not built yet"},
+    {"optimizer.params.max_grad_norm", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "0.0", NULL,
+     "the key is gradient_clipping, as DeepSpeed itself says"},
     {"optimizer.params.amsgrad|nesterov|freeze_step|cuda_aware|comm_backend_name|max_coeff|min_coeff|dampening", SETTINGS_ANY,
      SETTINGS_REFUSED, NULL, NULL, NULL, "--optim is sgd, adam or adamw, without variants"},
     {"scheduler", SETTINGS_MAP, SETTINGS_HONOURED, NULL, NULL, NULL, NULL},
@@ -79,15 +87,19 @@ static const settings_key keys[] = {
     {"scheduler.params.warmup_num_steps", SETTINGS_REAL, SETTINGS_HONOURED, "-1 1e30", NULL, NULL, "--warmup-steps"},
     {"scheduler.params.warmup_min_lr|warmup_max_lr|total_num_steps|warmup_min_ratio|cos_min_ratio|cycle_min_lr|"
      "cycle_max_lr|decay_lr_rate|cycle_first_step_size|cycle_second_step_size|decay_step_size|lr_range_test_min_lr|"
-     "lr_range_test_step_size|lr_range_test_step_rate|last_batch_iteration",
+     "lr_range_test_step_size|lr_range_test_step_rate|cycle_first_stair_count|cycle_second_stair_count|cycle_min_mom|cycle_max_mom|"
+     "decay_mom_rate",
      SETTINGS_REAL, SETTINGS_HONOURED, "-1 1e30", NULL, NULL, "--lr-scheduler-kwargs"},
     {"scheduler.params.warmup_type", SETTINGS_WORD, SETTINGS_HONOURED, "log|linear", NULL, NULL, "--lr-scheduler-kwargs"},
-    {"scheduler.params.lr_range_test_staircase|cycle_momentum", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, NULL,
-     "--lr-scheduler-kwargs"},
+    {"scheduler.params.lr_range_test_staircase", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, NULL, "--lr-scheduler-kwargs"},
+    {"scheduler.params.cycle_momentum", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "true", NULL,
+     "the momentum follows the cycle: cycle_min_mom and cycle_max_mom of one value keep it"},
+    {"scheduler.params.last_batch_iteration", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "-1", NULL,
+     "a schedule begins with the run: --resume-from-checkpoint goes on"},
     {"zero_optimization", SETTINGS_MAP, SETTINGS_MAPPED, NULL, NULL, NULL, NULL},
     {"zero_optimization.stage", SETTINGS_INT, SETTINGS_MAPPED, "0 3", NULL, NULL, "0 and 1: --shard state; 2: gradients; 3: params"},
     {"zero_optimization.cpu_offload", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL, "--offload state=host"},
-    {"zero_optimization.cpu_offload_params", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL, "--offload params=host"},
+    {"zero_optimization.cpu_offload_params|cpu_offload_param", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL, "--offload params=host"},
     {"zero_optimization.cpu_offload_use_pin_memory", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, "always pinned where a card is"},
     {"zero_optimization.offload_optimizer|offload_param", SETTINGS_MAP, SETTINGS_HONOURED, NULL, NULL, NULL, NULL},
     {"zero_optimization.offload_optimizer.device", SETTINGS_WORD, SETTINGS_HONOURED, "none|cpu|nvme", NULL, NULL,
@@ -177,11 +189,11 @@ static const settings_key keys[] = {
      "there is no switch: every step is traced, fused and planned before it runs"},
     {"moe|expert_parallel", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "there are no experts"},
     {"tensor_parallel|pipeline", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "layouts besides data parallel are not built yet"},
-    {"nebula|use_data_before_expert_parallel_|swap_tensor", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL,
-     "there is nothing like it here"},
+    {"nebula|use_data_before_expert_parallel_|use_data_before_expert_parallelism|swap_tensor", SETTINGS_ANY, SETTINGS_REFUSED, NULL,
+     NULL, NULL, "there is nothing like it here"},
 };
 
-const settings_table settings_deepspeed = {"deepspeed", "DeepSpeed's JSON", keys, sizeof keys / sizeof keys[0], true};
+const settings_table settings_deepspeed = {"deepspeed", "DeepSpeed's JSON", keys, sizeof keys / sizeof keys[0], true, true};
 
 /* ---- Combined meaning of keys ------------------------------------------------------------------------------------ */
 
@@ -212,17 +224,19 @@ static void scaling_parts(settings *s, const char *file, const yk__tree *map, bo
 
 static void finish_precision(settings *s, const char *file, const yk__tree *map)
 {
-    const bool half = settings_on(map, "fp16.enabled", false), brain = settings_on(map, "bf16.enabled", false);
+    const bool older = settings_on(map, "bfloat16.enabled", false);
+    const bool half = settings_on(map, "fp16.enabled", false), brain = settings_on(map, "bf16.enabled", false) || older;
+    const char *of_brain = older ? "bfloat16.enabled" : "bf16.enabled";
     const double fixed = settings_number(map, "fp16.loss_scale", 0);
     const size_t parts = s->parts;
     char text[256];
     if (half && brain)
-        settings_say(s, file, settings_line(map, "bf16.enabled"), "bf16.enabled",
+        settings_say(s, file, settings_line(map, of_brain), of_brain,
                      "fp16.enabled (line %u) is on too: expected one precision",
                      settings_line(map, "fp16.enabled"));
     else if (half || brain)
         settings_put(s, SETTINGS_TRAIN, "precision", half ? "fp16" : "bf16", file,
-                     settings_at(map, half ? "fp16.enabled" : "bf16.enabled"));
+                     settings_at(map, half ? "fp16.enabled" : of_brain));
     scaling_parts(s, file, map, half);
     if (!half || brain)
         return;
@@ -239,71 +253,17 @@ static void finish_precision(settings *s, const char *file, const yk__tree *map)
         settings_preset(s, "loss-scaling", text, file);
 }
 
-#define MICRO_OPTION "per-device-train-batch-size"
-#define STEPS_OPTION "gradient-accumulation-steps"
-
-/* The number of an option that is typed, or of a file; 0 if there is none. */
-static double number_said(const settings *s, const char *name)
+/* A number of the batch: kept for settings_settle_batch. Two files that differ are an error, unless the option is typed. */
+static void batch_note(settings *s, settings_said *kept, const char *option, const char *file, const yk__tree *map, const char *key)
 {
-    const settings_option *own = settings_find(s, SETTINGS_TRAIN, name);
-    const char *typed = settings_typed(s, name), *said = typed || !own ? typed : own->value;
-    return said ? strtod(said, NULL) : 0;
-}
-
-/* The number of an option's variable, which counts where no option is said; 0 if there is none. */
-static double number_preset(const settings *s, const char *name)
-{
-    const int k = s->command ? yk__cli_find(s->command, name, strlen(name)) : -1;
-    const char *variable = k < 0 ? NULL : s->command->options[k].env, *text = variable ? getenv(variable) : NULL;
-    return text ? strtod(text, NULL) : 0;
-}
-
-/* The numbers of a batch that are given, as "train_micro_batch_size_per_gpu 4 x gradient_accumulation_steps 2 x 2 ranks". */
-static void batch_text(const yk__tree *map, double micro, double steps, double ranks, char *text, size_t size)
-{
-    const char *of_micro = "train_micro_batch_size_per_gpu", *of_steps = "gradient_accumulation_steps";
-    size_t n = 0;
-    *text = 0;
-    if (micro)
-        n = (size_t)snprintf(text, size, "%s %.15g", settings_number(map, of_micro, 0) == micro ? of_micro : "--" MICRO_OPTION, micro);
-    if (steps)
-        n += (size_t)snprintf(text + n, size - n, "%s%s %.15g", n ? " x " : "",
-                              settings_number(map, of_steps, 0) == steps ? of_steps : "--" STEPS_OPTION, steps);
-    if (micro && ranks > 0)
-        snprintf(text + n, size - n, " x %.15g rank%s", ranks, ranks > 1 ? "s" : "");
-}
-
-/* train_batch_size = micro batch x accumulation x ranks; 0: not given, or "auto". Without a micro batch the rows of a step are over all
- * ranks, whose parts may be unequal here. A micro batch or accumulation that is said elsewhere counts in place of the file's, so that the
- * rows of a step stay. A typed --global-batch takes the place of train_batch_size itself. */
-static void finish_batch(settings *s, const char *file, const yk__tree *map, double ranks)
-{
-    const double all = settings_number(map, "train_batch_size", 0), given = settings_number(map, "train_micro_batch_size_per_gpu", 0);
-    const double said = number_said(s, STEPS_OPTION), other = number_said(s, MICRO_OPTION), micro = other > 0 ? other : given;
-    const double steps = said || micro ? said : number_preset(s, STEPS_OPTION);
-    const settings_place at = settings_at(map, "train_batch_size");
-    const settings_place of_micro = settings_at(map, "train_micro_batch_size_per_gpu");
-    char text[200];
-    if (given && !all)
-        put_number(s, MICRO_OPTION, given, file, of_micro);
-    if (!all)
-        return;
-    if (micro && !(ranks > 0) && s->ranks_count)
-        ranks = s->ranks = s->ranks_count(s);
-    const double unit = (micro ? micro : 1) * (steps ? steps : 1) * (micro && ranks > 0 ? ranks : 1);
-    const bool whole = micro && steps && ranks > 0, rows_typed = settings_typed_number(s, "global-batch") > 0;
-    batch_text(map, micro, steps, ranks, text, sizeof text);
-    if (!rows_typed && (whole ? all != unit : fmod(all, unit) != 0))
-        settings_say(s, file, at.line, "train_batch_size", "%.15g is %s %s: expected %s%.15g", all, whole ? "not" : "no multiple of", text,
-                     whole ? "" : "a multiple of ", unit);
-    else if (micro && !steps && !(ranks > 0))
-        settings_put(s, SETTINGS_TRAIN, SETTINGS_ROWS, NULL, file, at);
-    else {
-        if (micro && !steps && !rows_typed)
-            put_number(s, STEPS_OPTION, all / unit, file, at);
-        if (given || !(other > 0)) /* else it takes the place of no number of this file */
-            put_number(s, "global-batch", micro && !steps ? micro * ranks : all / (steps ? steps : 1), file, other > 0 ? of_micro : at);
-    }
+    const double v = settings_number(map, key, 0);
+    const settings_place at = settings_at(map, key);
+    if (v > 0 && !(kept->number > 0))
+        *kept = (settings_said){v, file, key, at.line};
+    else if (v > 0 && settings_typed(s, option))
+        settings_part_of(s, option, settings_text(map, key), file, at); /* is dropped with the first */
+    else if (v > 0 && v != kept->number)
+        settings_say(s, file, at.line, key, "%.15g, and %s, line %u has %.15g: leave one", v, kept->file, kept->line, kept->number);
 }
 
 static void finish_optimizer(settings *s, const char *file, const yk__tree *map)
@@ -364,7 +324,8 @@ static void finish_schedule(settings *s, const char *file, const yk__tree *map)
     char text[1024];
     size_t n = 0;
     for (const yk__tree *c = params ? params->child : NULL; c && n < sizeof text; c = c->next)
-        if (settings_text(params, c->key) && !(warmed && !strcmp(c->key, "warmup_num_steps"))) {
+        if (settings_text(params, c->key) && !(warmed && !strcmp(c->key, "warmup_num_steps")) &&
+            yk__word_find("cycle_momentum|last_batch_iteration", c->key, strlen(c->key)) < 0) {
             const size_t from = n + (n > 0);
             n += (size_t)snprintf(text + n, sizeof text - n, "%s%s=%s", n ? "," : "", c->key, c->text);
             settings_part_of(s, "lr-scheduler-kwargs", from < sizeof text ? text + from : "", file, settings_of(c));
@@ -381,7 +342,7 @@ static void finish_schedule(settings *s, const char *file, const yk__tree *map)
 
 /* Without warmup_max_lr DeepSpeed warms up to its own number, whatever the optimizer's rate in that file is. A typed rate or another file's
  * holds instead, in any order of files. */
-void settings_settle(settings *s)
+static void settle_rate(settings *s)
 {
     const settings_option *rate = settings_find(s, SETTINGS_TRAIN, "learning-rate");
     const settings_option *own = settings_find(s, SETTINGS_TRAIN, "lr-scheduler-kwargs");
@@ -401,6 +362,12 @@ void settings_settle(settings *s)
     }
     yk__free(own->value);
     s->option[own - s->option].value = joined;
+}
+
+void settings_settle(settings *s)
+{
+    settings_settle_batch(s);
+    settle_rate(s);
 }
 
 /* "host", "nvme:DIR", or NULL, of a place's device. read: the stage has a use for it. */
@@ -429,7 +396,7 @@ static void offload_add(settings *s, const char *file, const yk__tree *map, char
                         const char *const *keys_of)
 {
     const size_t n = strlen(text);
-    for (int i = 0; i < 3 && keys_of[i]; i++)
+    for (int i = 0; i < 4 && keys_of[i]; i++)
         settings_part_of(s, "offload", place, file, settings_at(map, keys_of[i]));
     snprintf(text + n, 1200 - n, "%s%s", n ? "," : "", place);
 }
@@ -437,21 +404,24 @@ static void offload_add(settings *s, const char *file, const yk__tree *map, char
 static void finish_offload(settings *s, const char *file, const yk__tree *map, int stage)
 {
     static const char *const of_state[] = {"zero_optimization.offload_optimizer.device", "zero_optimization.offload_optimizer.nvme_path",
-                                           "zero_optimization.cpu_offload"};
+                                           "zero_optimization.cpu_offload", NULL};
     static const char *const of_params[] = {"zero_optimization.offload_param.device", "zero_optimization.offload_param.nvme_path",
-                                            "zero_optimization.cpu_offload_params"};
-    static const char *const of_activations[] = {"activation_checkpointing.cpu_checkpointing", NULL, NULL};
+                                            "zero_optimization.cpu_offload_params", "zero_optimization.cpu_offload_param"};
+    static const char *const of_activations[] = {"activation_checkpointing.cpu_checkpointing", NULL};
     char state_text[512], params_text[512], place[560], text[1200] = "";
     const char *ratio = "zero_optimization.offload_optimizer.ratio";
     const double part = settings_number(map, ratio, 1);
     const char *state = offload_place(s, file, map, "offload_optimizer", stage >= 1, state_text, sizeof state_text);
     const char *params = offload_place(s, file, map, "offload_param", stage == 3, params_text, sizeof params_text);
     state = !state && settings_on(map, "zero_optimization.cpu_offload", false) ? "host" : state;
-    params = !params && settings_on(map, "zero_optimization.cpu_offload_params", false) ? "host" : params;
-    if (params && stage < 3)
-        settings_unneed(s, file, "zero_optimization.offload_param", "DeepSpeed reads it in stage 3 alone"), params = NULL;
-    if (state && stage < 1)
-        settings_unneed(s, file, "zero_optimization.offload_optimizer", "DeepSpeed reads it in stages 1 to 3 alone"), state = NULL;
+    for (size_t i = 2; i < 4 && !params; i++)
+        params = settings_on(map, of_params[i], false) ? "host" : NULL;
+    for (int i = 0; i < 4 && params && stage < 3; i++)
+        settings_unneed(s, file, of_params[i], "DeepSpeed reads it in stage 3 alone");
+    for (int i = 0; i < 3 && state && stage < 1; i++)
+        settings_unneed(s, file, of_state[i], "DeepSpeed reads it in stages 1 to 3 alone");
+    params = stage < 3 ? NULL : params;
+    state = stage < 1 ? NULL : state;
     if (!state)
         settings_unneed(s, file, ratio, "the optimizer's state stays with its device");
     if (state && part > 0) { /* the least ratio is no offload */
@@ -477,7 +447,7 @@ static const char *twin_of(settings *s, const char *file, const yk__tree *map, c
     const char *one = settings_text(map, of[0]), *two = settings_text(map, of[1]);
     if (one && two && settings_replaced(s, option))
         settings_part_of(s, option, two, file, settings_at(map, of[1])); /* is dropped with the first */
-    else if (one && two && strcmp(one, two) != 0)
+    else if (one && two && !yk__cli_same_value(yk__train_command, option, one, two))
         settings_say(s, file, settings_line(map, of[1]), of[1], "%s, and %s (line %u) is %s: expected one value, or --%s", two, of[0],
                      settings_line(map, of[0]), one, option);
     return one || !two ? of[0] : of[1];
@@ -550,15 +520,19 @@ static void finish_monitors(settings *s, const char *file, const yk__tree *map)
         settings_put(s, SETTINGS_TRAIN, "run-name", settings_text(map, name), file, settings_at(map, name));
 }
 
-void settings_finish_deepspeed(settings *s, const char *file, const yk__tree *map, double ranks)
+void settings_finish_deepspeed(settings *s, const char *file, const yk__tree *map)
 {
+    const double every = settings_number(map, "steps_per_print", 0);
     finish_precision(s, file, map);
-    finish_batch(s, file, map, ranks);
+    batch_note(s, &s->rows, "global-batch", file, map, "train_batch_size");
+    batch_note(s, &s->micro, "per-device-train-batch-size", file, map, "train_micro_batch_size_per_gpu");
     finish_optimizer(s, file, map);
     finish_absent(s, file, map);
     finish_schedule(s, file, map);
     finish_zero(s, file, map);
     finish_monitors(s, file, map);
+    if (every > 0)
+        put_number(s, "logging-steps", every > LOGGING_MOST ? LOGGING_MOST : every, file, settings_at(map, "steps_per_print"));
     if (settings_text(map, "dataloader_drop_last"))
         settings_put(s, SETTINGS_TRAIN, settings_on(map, "dataloader_drop_last", true) ? "dataloader-drop-last" : "no-dataloader-drop-last",
                      NULL, file, settings_at(map, "dataloader_drop_last"));

@@ -52,7 +52,7 @@ static const settings_key fsdp[] = {
     {"xla|xla_fsdp_settings|xla_fsdp_grad_ckpt|xla_fsdp_v2", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, XLA},
 };
 
-const settings_table settings_fsdp = {"fsdp", "FSDP's settings", fsdp, sizeof fsdp / sizeof fsdp[0], false};
+const settings_table settings_fsdp = {"fsdp", "FSDP's settings", fsdp, sizeof fsdp / sizeof fsdp[0], false, false};
 
 static const settings_key parallelism[] = {
     {"dp_replicate_size|dp_shard_size", SETTINGS_INT, SETTINGS_MAPPED, "-1 65536", NULL, NULL,
@@ -69,7 +69,7 @@ static const settings_key parallelism[] = {
 };
 
 const settings_table settings_parallelism = {"parallelism", "ParallelismConfig", parallelism, sizeof parallelism / sizeof parallelism[0],
-                                             false};
+                                             false, false};
 
 static const settings_key accelerator[] = {
     {"split_batches", SETTINGS_SWITCH, SETTINGS_REFUSED, NULL, NULL, NULL, "--global-batch is of all ranks"},
@@ -85,7 +85,7 @@ static const settings_key accelerator[] = {
 };
 
 const settings_table settings_accelerator = {"accelerator", "AcceleratorConfig", accelerator, sizeof accelerator / sizeof accelerator[0],
-                                             false};
+                                             false, false};
 
 /* ---- Combined meaning of keys ------------------------------------------------------------------------------------ */
 

@@ -9,6 +9,7 @@
 #include "tools/cli.h"
 
 #define TRAIN_REFUSED(name, why) {name, YK_REFUSED, NULL, why, NULL}
+#define TRAIN_REFUSED_BUT(words, name, why) {name, YK_REFUSED, NULL, why, words} /* words: TrainingArguments' own default */
 
 /* Options of Lightning, timm, torchvision's references, fairseq and Megatron. */
 #define TRAIN_REFUSED_ELSEWHERE                                                                                              \
@@ -98,14 +99,16 @@
         TRAIN_REFUSED("mp-parameters|tensor-model-parallel-size|pipeline-model-parallel-size|tensor-parallel-size|"          \
                       "pipeline-parallel-size|context-parallel-size|tp-size|pp-size|cp-size|sequence-parallel",              \
                       "each rank computes whole layers: --shard params puts their parameters in slices"),                    \
-        TRAIN_REFUSED("ray-scope", "no settings are searched for: start a run for each"),                                     \
+        TRAIN_REFUSED_BUT("last", "ray-scope", "no settings are searched for: start a run for each"),                                     \
         TRAIN_REFUSED("use-mps-device|tpu-num-cores", "name the devices: --devices cpu"),                                     \
         TRAIN_REFUSED("torch-compile|torch-compile-backend|torch-compile-mode|torchdynamo|jit-mode-eval|use-ipex|"            \
                       "use-liger-kernel|liger-kernel-config|compile|torchscript|channels-last",                              \
                       "there is no switch: every step is traced, fused and planned before it runs"),                          \
         TRAIN_REFUSED("per-gpu-train-batch-size|per-gpu-eval-batch-size",                                                     \
                       "the name is --per-device-.., as in Trainer"),                                                       \
-        TRAIN_REFUSED("half-precision-backend|fp16-backend|fp16-opt-level|amp-level|amp-impl|amp-dtype|apex-amp",            \
+        TRAIN_REFUSED_BUT("auto", "half-precision-backend|fp16-backend",                                                      \
+                      "there is one kind of mixed precision: --precision"),                                                   \
+        TRAIN_REFUSED_BUT("O1", "fp16-opt-level|amp-level|amp-impl|amp-dtype|apex-amp",            \
                       "there is one kind of mixed precision: --precision"),                                                   \
         TRAIN_REFUSED("config-name",                                                                                          \
                       "--model NAME with --model-config makes a new model, --from DIR opens a folder with its weights"),      \
@@ -122,11 +125,13 @@
         TRAIN_REFUSED("full-determinism", "there is no switch: the same shares give the same bits"),                          \
         TRAIN_REFUSED("prediction-loss-only", "--metrics loss computes nothing else"),                                        \
         TRAIN_REFUSED("include-inputs-for-metrics|include-for-metrics", "yoke predict writes a line for each row"),           \
-        TRAIN_REFUSED("use-legacy-prediction-loop|past-index|tpu-metrics-debug", "there is nothing like it here"),      \
+        TRAIN_REFUSED_BUT("-1", "past-index", "there is nothing like it here"),                                               \
+        TRAIN_REFUSED("use-legacy-prediction-loop|tpu-metrics-debug", "there is nothing like it here"),      \
         TRAIN_REFUSED("label-names",                                                                    \
                       "--data names the columns: csv:FILE,text=COLUMN,label=COLUMN"),                                         \
-        TRAIN_REFUSED("length-column-name", "lengths are counted in tokens when the file is read: --group-by-length"),        \
-        TRAIN_REFUSED("log-level|log-level-replica", "YOKE_LOG=debug|info|warn sets it"),                    \
+        TRAIN_REFUSED_BUT("length", "length-column-name",                                                                     \
+                      "lengths are counted in tokens when the file is read: --group-by-length"),                              \
+        TRAIN_REFUSED_BUT("passive|warning", "log-level|log-level-replica", "YOKE_LOG=debug|info|warn sets it"),                    \
         TRAIN_REFUSED("disable-tqdm", "progress goes to standard error, and --json leaves it out"),                           \
         TRAIN_REFUSED("debug", "a gradient that is not finite ends the job"),                                \
         TRAIN_REFUSED("include-tokens-per-second|include-num-input-tokens-seen",                          \
@@ -135,7 +140,8 @@
                       "rank 0 saves; a checkpoint is whole, --output-dir the model alone"),                                   \
         TRAIN_REFUSED("ignore-data-skip|restore-callback-states-from-checkpoint",                                             \
                       "a resumed run goes on at its place in the data at once, with all it needs"),                           \
-        TRAIN_REFUSED("push-to-hub|hub-model-id|hub-strategy|hub-token|hub-private-repo|hub-always-push|"                     \
+        TRAIN_REFUSED_BUT("every_save", "hub-strategy", "nothing is uploaded: give --output-dir to hf upload afterwards"),    \
+        TRAIN_REFUSED("push-to-hub|hub-model-id|hub-token|hub-private-repo|hub-always-push|"                     \
                       "hub-revision|push-to-hub-model-id|push-to-hub-organization|push-to-hub-token",                         \
                       "nothing is uploaded: give --output-dir to hf upload afterwards"),                                      \
         TRAIN_REFUSED("zero-stage|offload-optimizer-device|offload-param-device|zero3-init-flag|zero3-save-16bit-model|"     \
@@ -175,7 +181,7 @@
                       "there is no switch: attention is chosen by measurement, and never runs downloaded code"),                   \
         TRAIN_REFUSED("streaming|cache-dir|model-revision|token|use-auth-token",                                              \
                       "data and models are read from files, once, and nothing is cached or downloaded"),                      \
-        TRAIN_REFUSED("project|wandb-project|wandb-entity|wandb-name|wandb-run-id|use-wandb|"                                \
+        TRAIN_REFUSED_BUT("huggingface|trackio", "project|wandb-project|wandb-entity|wandb-name|wandb-run-id|use-wandb|"    \
                       "trackio-space-id|trackio-bucket-id|trackio-static-space-id",                                          \
                       "--report-to writes files: none, jsonl, tensorboard, csv"),                                            \
         TRAIN_REFUSED_ELSEWHERE

@@ -206,7 +206,8 @@ static bool is_overruled(const yk__cli *cli, const char *option, char *value, si
     const char *const spec[] = {yk__cli_text(cli, "data"), yk__cli_text(cli, "eval-data")};
     bool overruled = false;
     for (int i = 0; i < 2 && yk__cli_typed(cli, option); i++) {
-        if (spec[i] && (!spec_value(spec[i], option, value, size) || !strcmp(value, yk__cli_text(cli, option))))
+        if (spec[i] && (!spec_value(spec[i], option, value, size) ||
+                        yk__cli_same_value(cli->command, option, value, yk__cli_text(cli, option))))
             return false;
         overruled = overruled || spec[i];
     }

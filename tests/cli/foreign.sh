@@ -1,0 +1,212 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Settings files as users of other programs keep them: the batch over several files, keys without an effect, notes, and what counts by
+# distributed_type and stage. config.sh has the files of shared/data, and one key each.
+. "$YOKE_SOURCE/tests/cli/lib.sh"
+need_data fashion-mnist
+export YOKE_DEVICES=cpu:0 YOKE_CONFIG_FILE=none
+small_images "$out/images"
+yaml=yes
+printf 'yoke: 1\n' >"$out/empty.yaml"
+"$yoke" config --dry-run --config-file "$out/empty.yaml" >/dev/null 2>&1 || yaml= # a build without libyaml reads JSON alone
+
+dry() { # dry CODE ARGUMENTS..: yoke train --dry-run; $out/shown and $out/err
+    expected=$1
+    shift
+    "$yoke" train --dry-run --model mlp --data "idx:$out/images" --output-dir "$out/never" "$@" >"$out/shown" 2>"$out/err"
+    code=$?
+    [ $code = "$expected" ] || { echo "$*: code $code, expected $expected"; cat "$out/shown" "$out/err"; return 1; }
+}
+made() { # the options that the files made, sorted, in one line
+    sed -n 's/^yoke train: --//p' "$out/shown" | sort | tr '\n' ' '
+}
+
+rows='"train_batch_size"' micro='"train_micro_batch_size_per_gpu"' steps='"gradient_accumulation_steps"'
+orders() { # numbers of one batch in two files, by either option: one result, or an error that names both
+    while IFS='|' read -r one two want; do
+        for first in 1 2; do
+            printf '%s' "$one" >"$out/order$first.json"
+            printf '%s' "$two" >"$out/order$((3 - first)).json"
+            end=$(case $want in *:* | *has) echo 2 ;; *) echo 0 ;; esac)
+            dry "$end" --config-file "$out/order1.json" --deepspeed "$out/order2.json" || return 1
+            got=$(made)
+            [ "$end" = 0 ] || got=$(sed -E 's|[^ (]*/order[12]|F|g' "$out/err")
+            case $got in
+            *"$want"*) continue ;;
+            esac
+            echo "$one $two, order $first: expected $want, got $got"
+            return 1
+        done
+    done <<T
+{$rows: 16}|{$steps: 4}|global-batch 4 gradient-accumulation-steps 4
+{$rows: 16}|{$micro: 4}|gradient-accumulation-steps 4
+{$rows: 16, $steps: 2}|{$micro: 8}|global-batch 8 gradient-accumulation-steps 2
+{$rows: 16, $micro: 4}|{$rows: 16}|global-batch 4 gradient-accumulation-steps 4
+{$rows: 16}|{$steps: 3}|: train_batch_size: 16 is no multiple of gradient_accumulation_steps 3 (F.json, line 1)
+{$rows: 16}|{$rows: 32}|, and F.json, line 1 has
+{$micro: 4}|{$micro: 8}|, and F.json, line 1 has
+{$rows: 16, $steps: 2}|{$micro: 4}|: 16 is not train_micro_batch_size_per_gpu 4 (F.json, line 1) x gradient_accumulation_steps 2 x 1 rank
+T
+    dry 0 --config-file "$out/order1.json" --deepspeed '{"train_batch_size": 8}' --gradient-accumulation-steps 2 || return 1
+    printf '{"train_batch_size": 16, "train_micro_batch_size_per_gpu": 4}' >"$out/order.json"
+    dry 0 --deepspeed "$out/order.json" --accelerator-config '{"gradient_accumulation_kwargs": {"num_steps": 4}}' &&
+        [ "$(made)" = "global-batch 4 gradient-accumulation-steps 4 " ] || { made; return 1; }
+    [ -n "$yaml" ] || return 0
+    printf 'yoke: 1\ntrain:\n  per-device-train-batch-size: 8\n' >"$out/eight.yaml"
+    dry 2 --config-file "$out/eight.yaml" --deepspeed "$out/order.json" &&
+        grep -q 'per_gpu: --per-device-train-batch-size would be 4, and .*eight.yaml, line 3 makes it 8' "$out/err" || return 1
+    printf 'yoke: 1\ntrain:\n  per-device-train-batch-size: 4\n' >"$out/four.yaml"
+    dry 0 --config-file "$out/four.yaml" --deepspeed "$out/order.json" &&
+        [ "$(made)" = "gradient-accumulation-steps 4 per-device-train-batch-size 4 " ] || { made; return 1; }
+}
+ok "numbers of one batch in two files, in either order" orders
+
+fates() { # KEYS..|FATE of the last key; the file is taken unless a line says that it is refused
+    while IFS='|' read -r text want; do
+        printf '%s' "$text" >"$out/fate.json"
+        "$yoke" config --dry-run --config-file "$out/fate.json" >"$out/shown" 2>"$out/err"
+        code=$?
+        cat "$out/err" >>"$out/shown"
+        grep -q -e "$want" "$out/shown" && [ $code = "$(case $want in *switch*|*says*) echo 2 ;; *) echo 0 ;; esac)" ] && continue
+        echo "$text: expected $want, got code $code"
+        cat "$out/shown"
+        return 1
+    done <<'T'
+{"bf16": {"enabled": true, "loss_scale": 0}}|bf16.loss_scale: 0: not needed: bf16 has no loss scale
+{"bf16": {"enabled": "auto", "initial_scale_power": 16}}|bf16.initial_scale_power: 16: not needed: bf16 has no loss scale
+{"bf16": {"enabled": true, "loss_scale_window": 1000, "hysteresis": 2, "min_loss_scale": 1}}|bf16.min_loss_scale: 1: not needed
+{"fp16": {"enabled": true, "opt_level": "O2"}}|fp16.opt_level: O2: not needed
+{"_comment": "of the lab", "train_batch_size": 4}|_comment: of the lab: not needed: a comment
+{"zero_optimization": {"stage": 2, "//": "as before"}}|zero_optimization.//: as before: not needed: a comment
+{"bfloat16": {"enabled": true}}|yoke train: --precision bf16
+{"zero_optimization": {"stage": 3, "cpu_offload_param": true}}|yoke train: --offload params=host
+{"zero_optimization": {"stage": 2, "cpu_offload_params": true}}|cpu_offload_params: true: not needed: DeepSpeed reads it in stage 3
+{"zero_optimization": {"stage": 0, "cpu_offload": true}}|cpu_offload: true: not needed: DeepSpeed reads it in stages 1 to 3
+{"seq_parallel_comm_data_type": null, "use_data_before_expert_parallelism": false}|parallelism: false: not needed: asks for nothing
+{"steps_per_print": 20000000000000000}|yoke train: --logging-steps 1073741824
+{"steps_per_print": 2e16}|yoke train: --logging-steps 1073741824
+{"tensorboard": {"enabled": true, "output_path": "", "job_name": "a"}}|tensorboard.output_path: : not needed: nothing is set
+{"optimizer": {"type": "Adam", "params": {"max_grad_norm": 1.0}}}|max_grad_norm: the key is gradient_clipping, as DeepSpeed itself says
+{"optimizer": {"type": "Adam", "params": {"max_grad_norm": 0.0}}}|max_grad_norm: 0.0: not needed: asks for nothing
+T
+}
+ok "keys of real files that DeepSpeed does not read, notes and large numbers" fates
+
+schedules() { # a file takes each setting of each schedule of DeepSpeed, as the command's message lists them
+    for type in WarmupLR WarmupDecayLR WarmupCosineLR LRRangeTest OneCycle; do
+        dry 2 --deepspeed '{}' --lr-scheduler-type $type --lr-scheduler-kwargs total_num_steps=9,cycle_min_lr=0,bogus=1 --max-steps 9
+        keys=$(sed -n 's/.*it has: //p' "$out/err")
+        [ -n "$keys" ] || { echo "$type"; cat "$out/err"; return 1; }
+        for key in $keys; do
+            value=1
+            case $key in
+            warmup_type) value='"log"' ;;
+            *staircase) value=true ;;
+            *mom) value=0.5 ;;
+            esac
+            case $type in
+            OneCycle) needed='"cycle_min_lr": 0, "cycle_momentum": true, ' ;;
+            *) needed= ;;
+            esac
+            [ $key != cycle_min_lr ] || needed=
+            printf '{"scheduler": {"type": "%s", "params": {%s"last_batch_iteration": -1, "%s": %s}}}' \
+                "$type" "$needed" "$key" "$value" >"$out/schedule.json"
+            dry 0 --deepspeed "$out/schedule.json" --max-steps 9 || return 1
+        done
+    done
+    printf '{"scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0, "cycle_momentum": false}}}' >"$out/schedule.json"
+    dry 2 --deepspeed "$out/schedule.json" && grep -q 'cycle_momentum: the momentum follows the cycle' "$out/err"
+}
+ok "settings of DeepSpeed's schedules" schedules
+
+ranks() { # processors of a file count as ranks in the batch of another
+    [ -n "$yaml" ] || return 0
+    printf 'distributed_type: MULTI_CPU\nnum_processes: 2\n' >"$out/two.yaml"
+    printf '{"train_batch_size": 16, "train_micro_batch_size_per_gpu": 4}' >"$out/batch.json"
+    (
+        unset YOKE_DEVICES
+        dry 0 --config-file "$out/two.yaml" --deepspeed "$out/batch.json"
+    ) && [ "$(made)" = "global-batch 8 gradient-accumulation-steps 2 " ] || { made; return 1; }
+}
+ok "ranks of a file in the batch of another" ranks
+
+types() { # lines of Accelerate's YAML, with ; between|a line of the dry run
+    [ -n "$yaml" ] || return 0
+    while IFS='|' read -r type text want; do
+        case $type in
+        DEEPSPEED) text="deepspeed_config:;   $text" ;;
+        esac
+        printf 'distributed_type: %s; %s\n' "$type" "$text" | sed 's/; /\n/g' >"$out/type.yaml"
+        "$yoke" config --dry-run --config-file "$out/type.yaml" >"$out/shown" 2>"$out/err"
+        code=$?
+        [ $code = 0 ] && grep -q -e "$want" "$out/shown" && continue
+        echo "$type, $text: expected $want, got code $code"
+        cat "$out/shown" "$out/err"
+        return 1
+    done <<'T'
+DEEPSPEED|zero_stage: 2;   offload_param_device: cpu|offload_param_device: cpu: not needed: DeepSpeed reads it in stage 3
+DEEPSPEED|zero_stage: 2;   offload_param_device: cpu;   offload_optimizer_device: cpu|yoke train: --offload state=host$
+DEEPSPEED|zero_stage: 0;   offload_optimizer_device: cpu|offload_optimizer_device: cpu: not needed: DeepSpeed reads it
+DEEPSPEED|zero_stage: 3;   offload_param_device: cpu|yoke train: --offload params=host$
+DEEPSPEED|gradient_clipping: 1|yoke train: --shard gradients
+DEEPSPEED|deepspeed_hostfile: ''|deepspeed_hostfile: : not needed: nothing is set
+MULTI_NPU|num_processes: 2; gpu_ids: 0,1|gpu_ids: 0,1: not needed: distributed_type has no CUDA cards
+MULTI_GPU|num_processes: 2; gpu_ids: 0,1|yoke launch: --devices cuda:0 cuda:1
+MULTI_GPU|fp8_config:;   amax_history_length: 1024|fp8_config.amax_history_length: 1024: not needed
+MULTI_GPU|downcast_bf16: true; tpu_use_sudo: true|downcast_bf16: true: not needed: of TPUs alone
+MULTI_CPU|num_processes: 2; mpirun_config:;   mpirun_hostfile: h|mpirun_hostfile: h: not needed: one host
+MULTI_CPU|num_processes: 4; num_machines: 2; mpirun_config:;   mpirun_hostfile: h|yoke launch: --num-processes 4
+MULTI_CPU|num_machines: 2; main_process_port: 9; mpirun_config:;   mpirun_hostfile: h|main_process_port: 9: not needed: the host file
+T
+}
+ok "what distributed_type and the stage leave out in Accelerate's files" types
+
+named() { # deepspeed_config_file: as Accelerate finds it, and with the precision that counts there
+    [ -n "$yaml" ] || return 0
+    mkdir -p "$out/here/configs"
+    (
+        cd "$out/here" || exit 1
+        printf '{"gradient_clipping": 0.25, "fp16": {"enabled": true}}' >configs/ds.json
+        for precision in '' 'mixed_precision: "no"\n' 'mixed_precision: fp16\n'; do
+            # shellcheck disable=SC2059
+            printf "distributed_type: DEEPSPEED\n${precision}deepspeed_config:\n  deepspeed_config_file: ds.json\n" >configs/a.yaml
+            rm -f ds.json
+            "$yoke" config --dry-run --config-file configs/a.yaml >"$out/shown" 2>"$out/err" &&
+                grep -qx 'yoke train: --max-grad-norm 0.25' "$out/shown" && grep -qx 'yoke train: --precision fp16' "$out/shown" &&
+                printf '{"gradient_clipping": 0.5}' >ds.json &&
+                "$yoke" config --dry-run --config-file configs/a.yaml >"$out/shown" 2>"$out/err" &&
+                grep -qx 'yoke train: --max-grad-norm 0.5' "$out/shown" || { cat "$out/shown" "$out/err"; exit 1; }
+        done
+        printf 'distributed_type: DEEPSPEED\nmixed_precision: bf16\ndeepspeed_config:\n  deepspeed_config_file: configs/ds.json\n' >b.yaml
+        "$yoke" config --dry-run --config-file b.yaml >"$out/shown" 2>"$out/err"
+        [ $? = 2 ] && grep -q 'fp16.enabled: --precision would be fp16, and b.yaml, line 2 makes it bf16' "$out/err" || exit 1
+    )
+}
+ok "a deepspeed_config_file is found as Accelerate finds it, and has the precision unless both name one" named
+
+alike() { # one number in two spellings, and a switch that is off where it has no effect
+    dry 0 --deepspeed '{}' --group_by_length False && dry 0 --deepspeed '{}' --no-decay-all &&
+        dry 2 --deepspeed '{}' --group_by_length True && dry 0 --deepspeed '{}' --lr 1e-3 --learning-rate 0.001 &&
+        dry 2 --deepspeed '{}' --lr 1e-3 --learning-rate 0.002 || return 1
+    dry 0 --deepspeed '{}' --half_precision_backend auto --fp16_backend auto --past_index -1 --ray_scope last --log_level passive \
+        --hub_strategy every_save --length_column_name length --mp_parameters "" --optim_args= \
+        --fp16_opt_level O1 --project huggingface --trackio_space_id trackio &&
+        dry 2 --deepspeed '{}' --half_precision_backend apex --past_index 2 --log_level error &&
+        grep -q 'half_precision_backend: there' "$out/err" && grep -q 'past_index: there' "$out/err" && grep -q log_level: "$out/err" ||
+        return 1
+    printf '{"gradient_clipping": 1.0}' >"$out/clip.json"
+    dry 0 --deepspeed "$out/clip.json" --config-file "$out/clip.json" || return 1
+    [ -z "$yaml" ] || {
+        printf 'yoke: 1\ntrain:\n  tf32: false\n  half_precision_backend: auto\n  group_by_length: false\n  max-grad-norm: 1\n' \
+            >"$out/clip.yaml"
+        dry 0 --deepspeed "$out/clip.json" --config-file "$out/clip.yaml" || return 1
+    }
+    printf 'text,label\na,0\nb,1\n' >"$out/rows.csv"
+    for length in 016 17; do
+        "$yoke" train --dry-run --deepspeed '{}' --model bert --data "csv:$out/rows.csv,text=text,label=label,max-length=16" \
+            --tokenizer char --output-dir "$out/never" --max-length $length >"$out/shown" 2>"$out/err"
+        [ $? = "$(case $length in 17) echo 2 ;; *) echo 0 ;; esac)" ] || { echo "$length"; cat "$out/err"; return 1; }
+    done
+}
+ok "numbers are compared as numbers; a switch that is off and the default of another program ask for nothing" alike
+plan
