@@ -235,8 +235,8 @@ static yk_status place_check(const char *dir, bool saves, yk_error *err)
         return YK_OK;
     if (!S_ISDIR(st.st_mode))
         return yk__fail(err, YK_E_IO, "%s: is no folder: a checkpoint cannot take its place", dir);
-    if (!rmdir(dir))
-        return YK_OK;
+    if (!rmdir(dir)) /* it was empty; a check alone leaves it as it was */
+        return saves || mkdir(dir, S_IRWXU) ? YK_OK : yk__folder_mode_keep_at(dir, &st, err);
     const bool has_state = has_file(dir, STATE);
     if (has_state && state_load(dir, &state, &why) == YK_E_MEM)
         yk__fail(err, why.status, "%s", why.text);
@@ -257,19 +257,24 @@ yk_status yk__checkpoint_place(const char *dir, yk_error *err)
     return place_check(dir, false, err);
 }
 
-/* Repairs an interrupted save: moves the old checkpoint back to its place, removes half a new one. */
+/* Repairs an interrupted save: moves the old checkpoint back to its place, removes half a new one. The folder for the new one has the mode
+ * of the folder that it replaces, an empty one too: its owner may have closed that to other users. */
 static yk_status clear_place(const yk__checkpoint *ckpt, yk_error *err)
 {
+    struct stat st, replaced = {0};
+    bool replaces = !lstat(ckpt->dir, &replaced);
     if (place_check(ckpt->dir, true, err))
         return err->status;
-    struct stat st;
     if (lstat(ckpt->dir, &st) && yk__folder_is(ckpt->old) && rename(ckpt->old, ckpt->dir))
         return yk__fail(err, YK_E_IO, "%s: cannot rename %s to it: %s", ckpt->dir, ckpt->old, strerror(errno));
     const bool there = yk__folder_is(ckpt->dir);
+    replaces = replaces || !lstat(ckpt->dir, &replaced);
     if (remove_to(ckpt->old, there ? ckpt->dir : NULL, err) || remove_to(ckpt->tmp, there ? ckpt->dir : NULL, err))
         return err->status;
-    return mkdir(ckpt->tmp, 0777) ? yk__fail(err, YK_E_IO, "%s: cannot make the folder: %s", ckpt->tmp, strerror(errno))
-                                  : YK_OK;
+    if (mkdir(ckpt->tmp, 0777))
+        return yk__fail(err, YK_E_IO, "%s: cannot make the folder: %s", ckpt->tmp, strerror(errno));
+    replaced.st_mode |= S_IRWXU; /* files are made in it */
+    return replaces ? yk__folder_mode_keep_at(ckpt->tmp, &replaced, err) : YK_OK;
 }
 
 char *yk__checkpoint_temporary(const char *dir)
