@@ -213,17 +213,6 @@ static yk_status state_load(const char *dir, json_t **state, yk_error *err)
     return err->status;
 }
 
-/* True if a second reading finds a state of ours. jansson's lexer drops a letter of a string, without an error, if memory for it is
- * lacking: the first reading then found another format. */
-static bool state_is_ours(const char *dir)
-{
-    yk_error why = YK_ERROR_INIT;
-    json_t *state = NULL;
-    const bool ours = !state_load(dir, &state, &why) && yk__checkpoint_ours(state);
-    json_decref(state);
-    return ours;
-}
-
 /* A state that is absent, cannot be read or names no format is taken for ours if the moments' file is there, which no other program writes.
  * saves: a line names such a checkpoint. */
 static yk_status place_check(const char *dir, bool saves, yk_error *err)
@@ -240,8 +229,6 @@ static yk_status place_check(const char *dir, bool saves, yk_error *err)
     const bool has_state = has_file(dir, STATE);
     if (has_state && state_load(dir, &state, &why) == YK_E_MEM)
         yk__fail(err, why.status, "%s", why.text);
-    else if (state && !yk__checkpoint_ours(state) && state_is_ours(dir))
-        yk__fail_mem(err, strlen(dir), "a checkpoint's state");
     else if (json_object_get(state, "format") ? !yk__checkpoint_ours(state) : !has_file(dir, MOMENTS))
         yk__fail(err, YK_E_IO, "%s: is there and is no checkpoint of Yoke (%s): move it away, remove it or choose another name", dir,
                  state ? "another program wrote its " STATE : has_state ? why.text : "it has no " STATE);
