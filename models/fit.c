@@ -55,6 +55,20 @@ static bool fits_classes(yk_model *m, const yk_data *data)
     return false;
 }
 
+/* A model that takes an image as one row of numbers knows a pixel by its place: the images that it was made for say how wide a row is. */
+static bool fits_shape(yk_model *m, const yk_data *data)
+{
+    int64_t chw[3], own[3];
+    yk_data_shape(data, chw);
+    yk_data_shape(m->data, own);
+    if (!own[0] || yk_settings_int(m->settings, "input_size", 0) <= 0 || !memcmp(chw, own, sizeof chw))
+        return true;
+    model_fail(m->job, YK_E_ARG, "the images of the %s data are %lldx%lldx%lld, those that model %s was made for %lldx%lldx%lld: expected "
+               "images of one shape", yk_data_kind(data), (long long)chw[0], (long long)chw[1], (long long)chw[2], m->kind->name,
+               (long long)own[0], (long long)own[1], (long long)own[2]);
+    return false;
+}
+
 static bool fits_image(yk_model *m, const yk_data *data)
 {
     int64_t chw[3];
@@ -64,7 +78,7 @@ static bool fits_image(yk_model *m, const yk_data *data)
     inputs = yk_settings_int(m->settings, "input_size", pixels);
     channels = yk_settings_int(m->settings, "num_channels", chw[0]);
     if (inputs == pixels && channels == chw[0])
-        return true;
+        return fits_shape(m, data);
     if (inputs != pixels)
         model_fail(m->job, YK_E_ARG, "the images of the %s data are %lldx%lldx%lld, %lld numbers, but model %s takes %lld (input_size)",
                    yk_data_kind(data), (long long)chw[0], (long long)chw[1], (long long)chw[2], pixels, m->kind->name, inputs);

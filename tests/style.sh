@@ -30,6 +30,7 @@ printf '#include "core/run/run.h"\n#include "core/base/mem.h"\nint f(void)\n{\n 
     printf '    fd = open(path, O_RDONLY | O_CLOEXEC);\n    fd = open(path, O_RDONLY); /* kept over exec: why */\n'
     printf '    pipe(end);\n    fd = dup(0);\n    fd = accept(listener, NULL, NULL);\n    fd = socket(AF_UNIX, SOCK_STREAM, 0);\n'
     printf '    fd = eventfd(0, EFD_NONBLOCK);\n    fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);\n    once->found = open();\n'
+    printf '    v = json_loads(text, 0, NULL);\n'
     printf '    if (s)\n        goto out;\n    s = s ? s : list->call(s);\n    name = name ? name : name_of(s);\nout:\n}\n'
 } >plugins/kit/bad_open.c
 printf "$spdx"'#include "tests/unit/x.h"\n#include "tests/support/kit.h"\n' >bench/bad.c
@@ -81,8 +82,9 @@ plugins/kit/bad_open.c:11: a program started meanwhile would inherit it: F_DUPFD
 plugins/kit/bad_open.c:12: a program started meanwhile would inherit it: SOCK_CLOEXEC
 plugins/kit/bad_open.c:13: a program started meanwhile would inherit it: SOCK_CLOEXEC
 plugins/kit/bad_open.c:14: a program started meanwhile would inherit it: its CLOEXEC
-plugins/kit/bad_open.c:18: guarded calls and one way out instead: if (!s) s = g(.., err);
+plugins/kit/bad_open.c:17: core/io/json.h instead of json_loads(..): without memory it would lose a letter or a key
 plugins/kit/bad_open.c:19: guarded calls and one way out instead: if (!s) s = g(.., err);
+plugins/kit/bad_open.c:20: guarded calls and one way out instead: if (!s) s = g(.., err);
 plugins/kit/bad_open.c:5: a program started meanwhile would inherit it: an e in fopen's mode
 plugins/kit/bad_open.c:7: a program started meanwhile would inherit it: O_CLOEXEC
 tests/support/bad.h:2: what tests share may include core, tools and plugins, not bench/x.h

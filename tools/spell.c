@@ -7,13 +7,13 @@
 #include "tools/spell.h"
 
 #include <dirent.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "core/base/number.h"
 #include "core/base/word.h"
+#include "core/io/json.h"
 
 const char yk__spell_nothing[] = "";
 
@@ -169,10 +169,10 @@ static bool write_json(FILE *f, const json_t *v, bool nested)
 
 const char *yk__spell_settings(const char *given, char *space, size_t size)
 {
-    json_error_t error;
-    json_t *object = given[strspn(given, " ")] == '{' ? json_loads(given, JSON_REJECT_DUPLICATES, &error) : NULL, *v;
+    yk_error why = YK_ERROR_INIT;
+    json_t *object = NULL, *v;
     const char *key, *gap = "";
-    bool ok = json_is_object(object);
+    bool ok = given[strspn(given, " ")] == '{' && !yk__json_parse("settings", given, strlen(given), YK__JSON_UNIQUE_KEYS, &object, &why);
     FILE *f = ok ? fmemopen(space, size, "w") : NULL;
     if (given[strspn(given, " ")] != '{')
         return given;

@@ -213,17 +213,6 @@ static yk_status state_load(const char *dir, json_t **state, yk_error *err)
     return err->status;
 }
 
-/* True if a second reading finds a state of ours. jansson's lexer drops a letter of a string, without an error, if memory for it is
- * lacking: the first reading then found another format. */
-static bool state_is_ours(const char *dir)
-{
-    yk_error why = YK_ERROR_INIT;
-    json_t *state = NULL;
-    const bool ours = !state_load(dir, &state, &why) && yk__checkpoint_ours(state);
-    json_decref(state);
-    return ours;
-}
-
 /* A state that is absent, cannot be read or names no format is taken for ours if the moments' file is there, which no other program writes.
  * saves: a line names such a checkpoint. */
 static yk_status place_check(const char *dir, bool saves, yk_error *err)
@@ -235,13 +224,11 @@ static yk_status place_check(const char *dir, bool saves, yk_error *err)
         return YK_OK;
     if (!S_ISDIR(st.st_mode))
         return yk__fail(err, YK_E_IO, "%s: is no folder: a checkpoint cannot take its place", dir);
-    if (!rmdir(dir))
-        return YK_OK;
+    if (!rmdir(dir)) /* it was empty; a check alone leaves it as it was */
+        return saves || mkdir(dir, S_IRWXU) ? YK_OK : yk__folder_mode_keep_at(dir, &st, err);
     const bool has_state = has_file(dir, STATE);
     if (has_state && state_load(dir, &state, &why) == YK_E_MEM)
         yk__fail(err, why.status, "%s", why.text);
-    else if (state && !yk__checkpoint_ours(state) && state_is_ours(dir))
-        yk__fail_mem(err, strlen(dir), "a checkpoint's state");
     else if (json_object_get(state, "format") ? !yk__checkpoint_ours(state) : !has_file(dir, MOMENTS))
         yk__fail(err, YK_E_IO, "%s: is there and is no checkpoint of Yoke (%s): move it away, remove it or choose another name", dir,
                  state ? "another program wrote its " STATE : has_state ? why.text : "it has no " STATE);
@@ -257,19 +244,24 @@ yk_status yk__checkpoint_place(const char *dir, yk_error *err)
     return place_check(dir, false, err);
 }
 
-/* Repairs an interrupted save: moves the old checkpoint back to its place, removes half a new one. */
+/* Repairs an interrupted save: moves the old checkpoint back to its place, removes half a new one. The folder for the new one has the mode
+ * of the folder that it replaces, an empty one too: its owner may have closed that to other users. */
 static yk_status clear_place(const yk__checkpoint *ckpt, yk_error *err)
 {
+    struct stat st, replaced = {0};
+    bool replaces = !lstat(ckpt->dir, &replaced);
     if (place_check(ckpt->dir, true, err))
         return err->status;
-    struct stat st;
     if (lstat(ckpt->dir, &st) && yk__folder_is(ckpt->old) && rename(ckpt->old, ckpt->dir))
         return yk__fail(err, YK_E_IO, "%s: cannot rename %s to it: %s", ckpt->dir, ckpt->old, strerror(errno));
     const bool there = yk__folder_is(ckpt->dir);
+    replaces = replaces || !lstat(ckpt->dir, &replaced);
     if (remove_to(ckpt->old, there ? ckpt->dir : NULL, err) || remove_to(ckpt->tmp, there ? ckpt->dir : NULL, err))
         return err->status;
-    return mkdir(ckpt->tmp, 0777) ? yk__fail(err, YK_E_IO, "%s: cannot make the folder: %s", ckpt->tmp, strerror(errno))
-                                  : YK_OK;
+    if (mkdir(ckpt->tmp, 0777))
+        return yk__fail(err, YK_E_IO, "%s: cannot make the folder: %s", ckpt->tmp, strerror(errno));
+    replaced.st_mode |= S_IRWXU; /* files are made in it */
+    return replaces ? yk__folder_mode_keep_at(ckpt->tmp, &replaced, err) : YK_OK;
 }
 
 char *yk__checkpoint_temporary(const char *dir)

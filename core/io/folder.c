@@ -168,6 +168,16 @@ yk_status yk__folder_sync_parent(const char *path, yk_error *err)
     return err->status;
 }
 
+/* An entry that replaces another file takes over its mode. */
+static void entry_mode_keep(int from, const char *name, const struct stat *old)
+{
+    const int fd = S_ISREG(old->st_mode) ? openat(from, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
+    if (fd >= 0) {
+        yk__folder_mode_keep(fd, old);
+        close(fd);
+    }
+}
+
 /* With `own`, entries that `to` has already stay in `from`, and so do the caller's own. */
 yk_status yk__folder_move(const char *from, const char *to, yk__folder_own own, void *user, yk_error *err)
 {
@@ -177,8 +187,13 @@ yk_status yk__folder_move(const char *from, const char *to, yk__folder_own own, 
         return path_fail(to, "cannot be opened as a folder", err);
     DIR *d = entries_of(yk__folder_open(from, err), from, err);
     for (struct dirent *e; d && !err->status && (e = yk__folder_next(d, from, err));) {
-        if (name_is_dots(e->d_name) || (own && (own(user, e->d_name) || !fstatat(dest, e->d_name, &st, AT_SYMLINK_NOFOLLOW))))
+        if (name_is_dots(e->d_name) || (own && own(user, e->d_name)))
             continue;
+        const bool there = !fstatat(dest, e->d_name, &st, own ? AT_SYMLINK_NOFOLLOW : 0);
+        if (own && there)
+            continue;
+        if (there)
+            entry_mode_keep(dirfd(d), e->d_name, &st);
         if (renameat(dirfd(d), e->d_name, dest, e->d_name))
             path_fail(to, e->d_name, err);
     }
@@ -207,6 +222,48 @@ yk_status yk__folder_exchange(const char *from, const char *to, const char *asid
 }
 
 /* ---- Files ---- */
+
+/* A group that cannot be kept leaves its permissions to nobody: the members of another group would have them. */
+void yk__folder_mode_keep(int fd, const struct stat *old)
+{
+    struct stat now;
+    mode_t mode = old->st_mode & 07777;
+    if (fstat(fd, &now))
+        return;
+    if (now.st_gid != old->st_gid && fchown(fd, (uid_t)-1, old->st_gid))
+        mode = (mode & ~(mode_t)(S_ISGID | S_IRWXG)) | (mode & S_IRWXO) << 3;
+    if (now.st_uid != old->st_uid && fchown(fd, old->st_uid, (gid_t)-1))
+        mode &= ~(mode_t)S_ISUID;
+    if (mode != (now.st_mode & 07777))
+        (void)!fchmod(fd, mode); /* a file system without modes */
+}
+
+yk_status yk__folder_mode_keep_at(const char *dir, const struct stat *old, yk_error *err)
+{
+    const int fd = yk__folder_open(dir, err);
+    if (fd >= 0) {
+        yk__folder_mode_keep(fd, old);
+        close(fd);
+    }
+    return err->status;
+}
+
+int yk__folder_successor(const char *fresh, const char *path)
+{
+    const int flags = O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC;
+    struct stat old, left;
+    const bool there = !stat(path, &old) && S_ISREG(old.st_mode);
+    const mode_t mode = there ? S_IRUSR | S_IWUSR : 0666; /* nobody else reads it before it has its mode */
+    int fd = open(fresh, flags, mode);
+    const int why = errno;
+    if (fd < 0 && why == EACCES && !lstat(fresh, &left) && S_ISREG(left.st_mode) && !unlink(fresh)) /* a killed run left it read-only */
+        fd = open(fresh, flags, mode);
+    else
+        errno = why;
+    if (fd >= 0 && there)
+        yk__folder_mode_keep(fd, &old);
+    return fd;
+}
 
 /* The bytes reach the disk, if it is one: devices and pipes have none. */
 static yk_status write_whole(int fd, const char *path, const char *text, size_t bytes, yk_error *err)
@@ -239,7 +296,7 @@ static yk_status file_replace(const char *path, const char *text, size_t bytes, 
     char *temp_path = yk__format("%s" YK__FOLDER_TMP, path);
     if (!temp_path)
         return yk__fail_mem(err, strlen(path), "a path");
-    const int fd = open(temp_path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    const int fd = yk__folder_successor(temp_path, path);
     if (!fd_write(fd, temp_path, text, bytes, err) && rename(temp_path, path))
         path_fail(path, "the new file cannot be renamed to it", err);
     if (err->status && fd >= 0)
@@ -314,9 +371,9 @@ bool yk__folder_keeps(const char *real)
 
 FILE *yk__folder_stream(int fd)
 {
-    FILE *f = fdopen(fd, "w");
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
     const int why = errno;
-    if (!f)
+    if (!f && fd >= 0)
         close(fd);
     errno = why;
     return f;

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "core/base/error.h"
 
@@ -52,7 +53,13 @@ bool yk__folder_keeps(const char *real);
 /* A copy of the descriptor that a name such as /dev/stdout stands for; the caller's to close. -1 for every other name. Opened by name, a
  * file would lose its position and perhaps its content. */
 int yk__folder_opened(const char *path);
-/* The descriptor as a stream that writes; NULL with errno set, and the descriptor is closed. */
+/* Creates `fresh`, which a rename will put at the place of `path`: it has the mode of the file there and, if possible, its owner and group.
+ * Without such a file it has a new file's mode. -1 with errno. */
+int yk__folder_successor(const char *fresh, const char *path);
+/* Gives an open file or folder the mode of the one that `old` describes, and its owner and group if possible. */
+void yk__folder_mode_keep(int fd, const struct stat *old);
+yk_status yk__folder_mode_keep_at(const char *dir, const struct stat *old, yk_error *err); /* dir: no link */
+/* The descriptor as a stream that writes; NULL with errno set, and the descriptor is closed. Without a descriptor (-1) errno stays. */
 FILE *yk__folder_stream(int fd);
 bool yk__folder_same(const char *one, const char *two); /* two names of one regular file */
 /* A whole file: written beside, synced, renamed. A link stays one. A device, a pipe, an open file or one that keeps its place takes the

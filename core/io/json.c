@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads and writes JSON by jansson, with our errors: settings, checkpoints, tokenizers, JSON lines, headers of safetensors, and the
- * commands' --json. No state; any thread. jansson refuses two kinds of legal text, which are repaired in a copy.
- *
- * A NUL in a key, which published vocabularies have, becomes U+FFFD for callers that pass YK__JSON_ANY. A whole number beyond 64 bits
- * becomes a double: transformers writes 10^30 for a tokenizer without a longest text.
+ * Reads and writes JSON as jansson's values, with our errors: settings, checkpoints, tokenizers, JSON lines, headers of safetensors, and
+ * the commands' --json. json_parse.c reads the text itself. No state; any thread.
  */
 #include "core/io/json.h"
 
@@ -18,102 +15,6 @@
 #include "core/io/foreign.h"
 
 #define LIMIT ((uint64_t)1 << 32) /* bytes of a file's text */
-
-/* jansson gives some allocation failures no text, and reports some as syntax errors: the errno of malloc tells those. */
-static yk_status parse_fail(const char *name, const json_error_t *e, yk_error *err)
-{
-    if (json_error_code(e) == json_error_out_of_memory || !e->text[0] || errno == ENOMEM)
-        return yk__fail_mem(err, 0, "a JSON value");
-    if (e->line < 1)
-        return yk__fail(err, YK_E_FORMAT, "%s: not JSON: %s", name, e->text);
-    return yk__fail(err, YK_E_FORMAT, "%s: line %d, column %d: not JSON: %s", name, e->line, e->column, e->text);
-}
-
-static int is_escaped(const char *text, size_t i)
-{
-    size_t n = 0;
-    while (n < i && text[i - 1 - n] == '\\')
-        n++;
-    return n & 1;
-}
-
-/* Replaces each \u0000 of the string that ends before `end` by U+FFFD. Returns the number of replacements. */
-static int replace_nul(char *text, size_t end)
-{
-    size_t from = end ? end - 1 : 0;
-    int n = 0;
-    while (from > 0 && (text[from - 1] != '"' || is_escaped(text, from - 1)))
-        from--;
-    for (size_t i = from; i + 6 <= end; i++)
-        if (!memcmp(text + i, "\\u0000", 6) && !is_escaped(text, i)) {
-            memcpy(text + i, "\\ufffd", 6);
-            n++;
-        }
-    return n;
-}
-
-/* Appends an exponent to the whole number that ends before `end`; the text has space for it. False without such a number. */
-static bool make_real(char *text, size_t *bytes, size_t end)
-{
-    if (!end || text[end - 1] < '0' || text[end - 1] > '9')
-        return false;
-    for (size_t i = end; i-- > 0 && strchr("0123456789.eE+-", text[i]);)
-        if (strchr(".eE", text[i]))
-            return false; /* a double that is too large is an error */
-    memmove(text + end + 2, text + end, *bytes - end + 1);
-    memcpy(text + end, "e0", 2);
-    *bytes += 2;
-    return true;
-}
-
-/* Repairs one place in the text that jansson refused; false for any other error. */
-static bool mend_text(char *text, size_t *bytes, int flags, const json_error_t *e)
-{
-    const size_t end = e->position < 0 || (size_t)e->position > *bytes ? 0 : (size_t)e->position;
-    if (json_error_code(e) == json_error_numeric_overflow)
-        return make_real(text, bytes, end);
-    return (flags & YK__JSON_ANY) && json_error_code(e) == json_error_null_byte_in_key && replace_nul(text, end);
-}
-
-/* jansson stops at the first error, so a new parse follows each repair. At most 16 repairs bound the time, and add 2 bytes each. *e has the
- * last error. */
-static json_t *load_mended(const char *text, size_t bytes, int flags, size_t jansson_flags, json_error_t *e)
-{
-    char *copy = yk__malloc(bytes + 2 * 16 + 1);
-    json_t *v = NULL;
-    if (copy) {
-        memcpy(copy, text, bytes);
-        copy[bytes] = 0;
-    }
-    for (int i = 0; copy && i < 16 && !v && mend_text(copy, &bytes, flags, e); i++)
-        v = json_loadb(copy, bytes, jansson_flags, e);
-    if (!copy)
-        e->text[0] = 0;
-    yk__free(copy);
-    return v;
-}
-
-yk_status yk__json_parse(const char *name, const char *text, size_t bytes, int flags, json_t **out, yk_error *err)
-{
-    const char *nul = memchr(text, 0, bytes);
-    json_error_t e = {0};
-    size_t f = 0;
-    json_t *v;
-    if (nul) /* jansson would take a NUL at the end for the end */
-        return yk__fail(err, YK_E_FORMAT, "%s: byte %zu: not JSON: a NUL byte", name, (size_t)(nul - text));
-    if (flags & YK__JSON_ANY)
-        f |= JSON_DECODE_ANY | JSON_ALLOW_NUL;
-    if (flags & YK__JSON_UNIQUE_KEYS)
-        f |= JSON_REJECT_DUPLICATES;
-    errno = 0; /* for parse_fail */
-    v = json_loadb(text, bytes, f, &e);
-    if (!v && (json_error_code(&e) == json_error_numeric_overflow || json_error_code(&e) == json_error_null_byte_in_key))
-        v = load_mended(text, bytes, flags, f, &e);
-    if (!v)
-        return parse_fail(name, &e, err);
-    *out = v;
-    return YK_OK;
-}
 
 size_t yk__json_mark(const char *text, size_t bytes)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JSON from outside, through jansson: strict RFC 8259, valid UTF-8 only, at most 2,048 levels deep, memory in proportion to the text. Whole
- * numbers beyond 64 bits (at most 16 of a text) are doubles. Errors name the file and the line and column. The caller json_decref()s the
- * results.
+ * JSON from outside, as jansson's values: strict RFC 8259, valid UTF-8 only, at most 2,048 levels deep, memory in proportion to the text.
+ * Whole numbers beyond 64 bits are doubles. If memory runs out, a text is refused, and never read in part. Errors name the file and the
+ * line and column. The caller json_decref()s the results.
  */
 #ifndef YOKE_CORE_IO_JSON_H
 #define YOKE_CORE_IO_JSON_H

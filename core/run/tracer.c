@@ -273,11 +273,11 @@ yk_status yk__tracer_end(yk__tracer *tracer, char **text, yk_error *err)
     if (tracer->dropped)
         yk__log(YK_LOG_WARN, "trace", "rank %u: %u events had no place; trace fewer steps", tracer->rank, tracer->dropped);
     list = trace_json(tracer);
-    whole = list ? json_dumps(list, JSON_COMPACT) : NULL; /* [a,b,..] */
+    whole = list ? yk__json_dump(list, JSON_COMPACT) : NULL; /* [a,b,..] */
     json_decref(list);
     tracer_free(tracer);
     *text = whole ? yk__format("%.*s", (int)strlen(whole) - 2, whole + 1) : NULL;
-    free(whole);
+    yk__free(whole);
     return *text ? YK_OK : yk__fail_mem(err, 0, "a trace");
 }
 

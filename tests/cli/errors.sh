@@ -261,6 +261,15 @@ head -c 3000 "$out/model/model.safetensors" >"$out/cut/model.safetensors"
 ok "a safetensors file cut short" refuses 2 "cut/model.safetensors: byte" eval --from "$out/cut" --data "idx:$out/images"
 cp "$out"/images/* "$out/short"
 head -c 5000 "$out/images/t10k-images-idx3-ubyte" >"$out/short/t10k-images-idx3-ubyte"
+other_shape() { # as many pixels in other places
+    cp -r "$out/images" "$out/wide" && python3 - "$out/wide/t10k-images-idx3-ubyte" <<'P' || return 1
+import sys
+b = open(sys.argv[1], "rb").read()
+open(sys.argv[1], "wb").write(b[:8] + (14).to_bytes(4, "big") + (56).to_bytes(4, "big") + b[16:])
+P
+    train 2 "the images of the idx data are 1x14x56, those that model mlp was made for 1x28x28: expected" --data "idx:$out/wide"
+}
+ok "images to evaluate of another shape" other_shape
 ok "an IDX file cut short" refuses 2 "short/t10k-images-idx3-ubyte: byte" eval --from "$out/model" --data "idx:$out/short"
 ok "a model that is not there" refuses 2 "no/config.json: cannot be opened" eval --from "$out/no" --data "idx:$out/images"
 

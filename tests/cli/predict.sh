@@ -260,6 +260,9 @@ P
         cat "$out/err" "$out/nan"
         "$yoke" predict --from "$out/damaged" --data "idx:$out/images" --devices "$devices" --output "$out/keep" 2>"$out/said"
         grep -qx kept "$out/keep" && [ ! -e "$out/keep.yoke-tmp" ] || return 1
+        "$yoke" eval --from "$out/damaged" --data "idx:$out/images" --devices "$devices" >"$out/poor" 2>"$out/said"
+        [ $? = 1 ] && [ ! -s "$out/poor" ] && grep "the mean loss of 200 labels is -*nan: the model's weights are damaged" "$out/said" ||
+            { cat "$out/poor" "$out/said"; return 1; }
         [ $code = 1 ] && valid_json "$out/nan" && grep "row 1: the model's result is -*nan: its weights are damaged" "$out/err" || return 1
     done
 }

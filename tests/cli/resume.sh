@@ -155,6 +155,46 @@ ok "more ranks, each with as many rows" rates_go_on 10 20 "$out/h/checkpoint-20"
 ok "a checkpoint within the second of two short epochs" two_epochs "$out/g" --save-steps 15 --max-train-samples 320
 ok "more rows in an epoch" rates_go_on 25 40 "$out/g/checkpoint-15" --devices cpu:0
 
+# 70 rows are batches of 32, 32 and 6. Behind the short one the epoch is over, on any number of ranks and for batches of any size.
+short_epochs() { # short_epochs FOLDER ARGUMENTS...
+    folder=$1
+    shift
+    mlp "$folder" --warmup-steps 0 --max-steps -1 --num-train-epochs 2 --max-train-samples 70 --no-dataloader-drop-last "$@"
+}
+behind_short_batch() { # behind_short_batch DEVICES OTHERS: made on DEVICES; goes on there and on OTHERS, as the run that was not stopped
+    rm -rf "$out/j" "$out/k" "$out/l" "$out/j.log" "$out/k.log" "$out/l.log"
+    short_epochs "$out/j" --devices "$1" --save-steps 3 --log "$out/j.log" || return 1
+    for one in k l; do
+        mkdir "$out/$one" && cp -r "$out/j/checkpoint-3" "$out/$one" || return 1
+    done
+    short_epochs "$out/k" --devices "$1" --resume-from-checkpoint last --log "$out/k.log" &&
+        short_epochs "$out/l" --devices "$2" --resume-from-checkpoint last --log "$out/l.log" && python3 - "$out" <<'P'
+import json, sys
+j, k, l = ([json.loads(line) for line in open(f"{sys.argv[1]}/{name}.log")] for name in "jkl")
+losses = lambda rows: {r["step"]: r["loss"] for r in rows if "loss" in r and "final" not in r and r["step"] > 3}
+assert losses(k).keys() == losses(l).keys() == losses(j).keys() == {4, 5, 6}, (j, k, l)
+assert j[-1]["param_hash"] == k[-1]["param_hash"] or j[-1]["shares"] != k[-1]["shares"], (j[-1], k[-1])
+for other in (losses(k), losses(l)):
+    assert all(abs(other[i] - loss) <= 1e-4 * loss for i, loss in losses(j).items()), (losses(j), other)
+P
+}
+ok "the end of an epoch behind a short batch, on one rank and then on two" behind_short_batch cpu:0 "cpu:0! cpu:0!"
+plainly "on two ranks and then on one" behind_short_batch "cpu:0! cpu:0!" cpu:0
+ok "such an end" short_epochs "$out/e" --devices cpu:0 --save-steps 1
+end_in_batches() { # end_in_batches ROWS STEP TOTAL: goes on in batches of ROWS
+    rates_go_on "$2" "$3" "$out/e/checkpoint-3" --devices cpu:0 --max-train-samples 70 --no-dataloader-drop-last --global-batch "$1"
+}
+ok "behind it smaller batches begin with the next epoch" end_in_batches 16 5 10
+ok "batches that do not add up to the rows of whole ones begin there too" end_in_batches 20 4 8
+ok "and larger ones" end_in_batches 70 1 2
+seed_in_short() { # seed_in_short CODE STEP: goes on there with another order of rows
+    rm -rf "$out/c" && mkdir "$out/c" && cp -r "$out/e/checkpoint-$2" "$out/c" || return 1
+    short_epochs "$out/c" --devices cpu:0 --resume-from-checkpoint last --data-seed 7
+    [ $? = "$1" ]
+}
+ok "another order of rows is for the next epoch" seed_in_short 0 3
+ok "and refused before the short batch" seed_in_short 2 2
+
 # A checkpoint after an odd number of batches, and windows of two: what is left of the window is a step, which a checkpoint can follow.
 within_a_window() {
     rm -rf "$out/i" && two_epochs "$out/i" --save-steps 13 --max-steps 14 &&

@@ -8,13 +8,13 @@
 
 #include "tools/bench/mixed.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/control/start/origin.h"
+#include "core/io/json.h"
 #include "tools/plan/child.h"
 
 enum { MOST_ROUNDS = 99, MOST_ARGS = 64 };
@@ -53,11 +53,12 @@ static bool throughput_measure(const yk__cli *cli, char *program, char *devices,
 {
     char *argv[MOST_ARGS], out[8192];
     double least, median, rate;
-    json_t *o;
+    json_t *o = NULL;
+    yk_error why = YK_ERROR_INIT;
     step_arguments(cli, program, devices, argv);
     if (child_run(argv, INFINITY, NULL, out, sizeof out))
         return false;
-    o = json_loads(out, 0, NULL);
+    yk__json_parse("yoke bench", out, strlen(out), 0, &o, &why);
     least = json_number_value(json_object_get(o, "min_ms"));
     median = json_number_value(json_object_get(o, "median_ms"));
     rate = json_number_value(json_object_get(o, "samples_per_s"));

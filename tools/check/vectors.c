@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "core/base/convert.h"
+#include "core/io/json.h"
 #include "tools/cli.h"
 #include "tools/check/vectors_ops.h"
 
@@ -122,9 +123,10 @@ static void run_file(vectors *v, const char *label, const char *path)
     }
     c.op = yk__safetensors_meta(c.file, "op_type");
     c.op = c.op ? c.op : yk__safetensors_meta(c.file, "op");
-    c.attrs = json_loads(yk__safetensors_meta(c.file, "attributes") ? yk__safetensors_meta(c.file, "attributes")
-                         : yk__safetensors_meta(c.file, "attrs")    ? yk__safetensors_meta(c.file, "attrs")
-                                                                    : "{}", 0, NULL);
+    const char *attrs = yk__safetensors_meta(c.file, "attributes");
+    attrs = attrs ? attrs : yk__safetensors_meta(c.file, "attrs");
+    attrs = attrs ? attrs : "{}";
+    yk__json_parse(path, attrs, strlen(attrs), 0, &c.attrs, &err);
     c.job = yk_open(&(yk_config){.devices = v->devices, .quiet = true});
     make_inputs(&c);
     if (c.job && yk_ok(c.job) && c.op && vector_build(&c))

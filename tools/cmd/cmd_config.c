@@ -316,7 +316,7 @@ static int file_write(const yk__cli *cli, const char *named, answers given)
     /* A link stays one; through one that leads nowhere its target is made. */
     const bool whole = own < 0 && yk__folder_file(named, path) && !yk__folder_keeps(path);
     snprintf(fresh, sizeof fresh, "%s%s", whole ? path : named, whole ? YK__FOLDER_TMP : "");
-    f = own >= 0 ? yk__folder_stream(own) : fopen(fresh, "we");
+    f = own >= 0 ? yk__folder_stream(own) : whole ? yk__folder_stream(yk__folder_successor(fresh, path)) : fopen(fresh, "we");
     if (f)
         file_print(f, given);
     reason = f ? yk__cli_close_file(f) : strerror(errno);

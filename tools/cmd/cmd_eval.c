@@ -3,6 +3,7 @@
  * The command yoke eval: loss and accuracy of a saved model on data. yoke.c calls it by its table of commands, in the main thread. It uses
  * tools/train/train.c to start the ranks, and tools/eval to compute the metrics.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -50,6 +51,18 @@ static void print_result(const yk__cli *cli, yk_job *job, const train_result *r,
                (unsigned long long)r->total);
 }
 
+/* Metrics of results that are no numbers would look like those of a poor model. */
+static void loss_check(yk_job *job, const train_result *r)
+{
+    char text[200];
+    const double loss = r->value[METRIC_LOSS];
+    if (!yk_ok(job) || !r->total || isfinite(loss))
+        return;
+    snprintf(text, sizeof text, "the mean loss of %llu labels is %g: the model's weights are damaged, or had diverged when they were saved",
+             (unsigned long long)r->total, loss);
+    yk_fail(job, YK_E_NUMERIC, text);
+}
+
 static int eval_run(const yk__cli *cli)
 {
     bool bad = false; /* reported by eval_check */
@@ -63,6 +76,7 @@ static int eval_run(const yk__cli *cli)
     metrics = metric_choose(cli, yk_data_labels(use.data), metrics);
     if (yk_ok(use.job))
         r = train_evaluate(use.job, use.model, use.data, metrics);
+    loss_check(use.job, &r);
     print_result(cli, use.job, &r, yk_data_labels(use.data), metrics);
     return yk_close(use.job);
 }

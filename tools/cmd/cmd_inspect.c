@@ -631,14 +631,17 @@ int yk__cmd_inspect(int argc, char **argv)
         return code;
     facts = json_object();
     s = look_at(cli.positional[0], yk__cli_text(&cli, "as"), facts, &err);
-    if (s) {
+    const bool as_json = yk__cli_on(&cli, "json");
+    char *text = !s && as_json ? yk__json_dump(facts, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
+    if (!s && as_json && !text)
+        s = yk__fail_mem(&err, 0, "the facts");
+    if (s)
         fprintf(stderr, "yoke inspect: %s\n", err.text);
-    } else if (yk__cli_on(&cli, "json")) {
-        json_dumpf(facts, stdout, JSON_COMPACT | JSON_ENSURE_ASCII);
-        printf("\n");
-    } else {
+    else if (text)
+        puts(text);
+    else
         print_facts(facts);
-    }
+    yk__free(text);
     json_decref(facts);
     return !s ? YK_EXIT_OK : s == YK_E_MEM || s == YK_E_INTERNAL ? YK_EXIT_FAILED : YK_EXIT_USAGE;
 }

@@ -114,12 +114,14 @@ static int run_program(char **argv)
 static bool join_part(const char *parts, unsigned rank, json_t *events)
 {
     char *path = yk__format("%s.%u", parts, rank);
-    json_error_t why;
+    yk_error why = YK_ERROR_INIT;
     const bool there = path && !access(path, F_OK);
-    json_t *part = there ? json_load_file(path, 0, &why) : NULL;
+    json_t *part = NULL;
+    if (there)
+        yk__json_load(path, 0, &part, &why);
     const bool joined = part && !json_array_extend(events, json_object_get(part, "traceEvents"));
     if (there && !joined)
-        fprintf(stderr, "yoke trace: %s: %s: the trace lacks rank %u\n", path, part ? "it holds no events" : why.text, rank);
+        fprintf(stderr, "yoke trace: %s%s: the trace lacks rank %u\n", part ? path : why.text, part ? ": it holds no events" : "", rank);
     json_decref(part);
     yk__free(path);
     return joined;

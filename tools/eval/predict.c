@@ -144,7 +144,10 @@ void predict_write(yk_job *job, yk_model *m, yk_data *data, const char *path, co
     /* Else the file itself takes the lines. */
     const bool fresh = writes && own < 0 && yk__folder_file(path, real) && !yk__folder_keeps(real);
     snprintf(to, sizeof to, "%s%s", fresh ? real : path ? path : "", fresh ? YK__FOLDER_TMP : "");
-    FILE *f = own >= 0 ? yk__folder_stream(own) : writes ? fopen(to, "we") : stdout;
+    FILE *f = own >= 0 ? yk__folder_stream(own)
+              : fresh  ? yk__folder_stream(yk__folder_successor(to, real))
+              : writes ? fopen(to, "we")
+                       : stdout;
     if (f)
         predict_rows(job, m, data, f, json);
     if (!f || writes)

@@ -21,6 +21,7 @@
 #include "core/base/mem.h"
 #include "core/base/option.h"
 #include "core/device/device.h"
+#include "core/io/json.h"
 #include "tools/plan/child.h"
 #include "tools/plan/cost.h"
 
@@ -72,7 +73,10 @@ json_t *describe_run(char **argv, double most, yk_error *err)
     const int fd = mkstemp(path);
     errno = 0;
     const int code = out && fd >= 0 ? child_run(argv, most, path, out, OUTPUT) : -1, error = code < 0 ? errno : 0;
-    json_t *o = code == 0 ? json_loads(out, 0, NULL) : NULL;
+    yk_error why = YK_ERROR_INIT;
+    json_t *o = NULL;
+    if (code == 0)
+        yk__json_parse(argv[1], out, strlen(out), 0, &o, &why);
     if (!out || fd < 0)
         yk__fail(err, YK_E_IO, "no temporary file in /tmp, or no memory, for the output of yoke %s", argv[1]);
     else if (!o)

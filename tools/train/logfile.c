@@ -60,13 +60,24 @@ static cut cut_find(FILE *f, int64_t kept)
     return c;
 }
 
+/* Opens a file, which has the log's mode if it is new: its lines are as private there. */
+static FILE *stream_append(const char *name, FILE *like)
+{
+    struct stat st;
+    int fd = fstat(fileno(like), &st) ? -1 : open(name, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    if (fd < 0)
+        return fopen(name, "ae");
+    yk__folder_mode_keep(fd, &st);
+    return fdopen(fd, "a");
+}
+
 /* Appends the range to PATH.cut. False with errno. */
 static bool cut_keep(FILE *f, const char *path, const cut *c)
 {
     char name[4400], block[4096];
     bool ok = !fseeko(f, c->at, SEEK_SET);
     snprintf(name, sizeof name, "%s.cut", path);
-    FILE *to = fopen(name, "ae");
+    FILE *to = stream_append(name, f);
     for (off_t left = c->end - c->at; to && ok && left > 0;) {
         const size_t n = fread(block, 1, left < (off_t)sizeof block ? (size_t)left : sizeof block, f);
         ok = n > 0 && fwrite(block, 1, n, to) == n;

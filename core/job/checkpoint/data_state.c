@@ -90,21 +90,32 @@ static yk_status check_names(const yk_data *d, const char *dir, const json_t *wa
     return YK_OK;
 }
 
-/* True if the place is within an epoch: after its first batch and before its last whole one. */
-static bool is_within(const json_t *place)
+/* A place in rows. */
+typedef struct place_rows {
+    uint64_t used; /* of its epoch */
+    bool within;   /* some of the epoch's batches are used, and this job has more of them */
+    bool ends;     /* the epoch's batches are used up */
+} place_rows;
+
+/* An epoch's last batch may be short: the rows of its batches are then more than the epoch has. */
+static place_rows rows_at(const yk_data *d, const json_t *place)
 {
-    const json_int_t rows = json_integer_value(json_object_get(place, "global_batch"));
-    uint64_t batch = 0, all = 0;
+    const json_int_t given = json_integer_value(json_object_get(place, "global_batch"));
+    const uint64_t was = given > 0 ? (uint64_t)given : 0, now = (uint64_t)yk__data_batch(d);
+    uint64_t batch = 0, all;
     yk__state_count(json_object_get(place, "batch"), &batch);
-    yk__state_count(json_object_get(place, "rows"), &all);
-    return batch && rows > 0 && batch < all / (uint64_t)rows;
+    if (!yk__state_count(json_object_get(place, "rows"), &all))
+        all = UINT64_MAX;
+    const uint64_t used = was && batch <= all / was ? batch * was : all, left = all - used;
+    const bool drops = yk_data_batches(d) * now < yk_data_rows(d), ends = batch && (!left || (drops && (left < now || left < was)));
+    return (place_rows){.used = used, .within = was && batch && !ends, .ends = ends};
 }
 
 /* Between epochs any order will do. */
 static yk_status check_order(const yk_data *d, const char *dir, const json_t *place, yk_error *err)
 {
     uint64_t was;
-    if (!yk__state_count(json_object_get(place, "order_seed"), &was) || was == d->order_seed || !is_within(place))
+    if (!yk__state_count(json_object_get(place, "order_seed"), &was) || was == d->order_seed || !rows_at(d, place).within)
         return YK_OK;
     return yk__fail(err, YK_E_ARG, "%s was made within an epoch whose rows were shuffled by seed %" PRIu64 ", this job's are by %" PRIu64
                     ": some rows would come twice and some not at all", dir, was, d->order_seed);
@@ -147,21 +158,25 @@ static bool place_reached(const yk_data *d, const char *dir, const json_t *place
     return false;
 }
 
-/* Converts the place to batches of this job's size. False, with the job's error, if none matches. */
+/* Converts the place to batches of this job's size; the end of an epoch stays one, after a short batch too. False, with the job's error, if
+ * none matches. */
 static bool convert_batch(const yk_data *d, const char *dir, const json_t *place, uint64_t *batch)
 {
     const json_int_t was = json_integer_value(json_object_get(place, "global_batch")), now = yk__data_batch(d);
-    if (!was || was == now || !*batch)
+    const place_rows rows = rows_at(d, place);
+    uint64_t all;
+    if (was <= 0 || was == now || !*batch)
         return true;
-    if (*batch * (uint64_t)was % (uint64_t)now) {
+    const bool ends = rows.ends && yk__state_count(json_object_get(place, "rows"), &all) && all == yk_data_rows(d);
+    if (!ends && rows.used % (uint64_t)now) {
         yk__job_failf(d->job, YK_E_ARG,
                       "%s was made with batches of %lld rows, this job's have %lld, which do not add up to the %llu "
                       "rows that were used: take batches of %lld rows, or go on from the end of an epoch",
                       dir, (long long)was, (long long)now,
-                      (unsigned long long)*batch * (unsigned long long)was, (long long)was);
+                      (unsigned long long)rows.used, (long long)was);
         return false;
     }
-    *batch = *batch * (uint64_t)was / (uint64_t)now;
+    *batch = ends ? yk_data_batches(d) : rows.used / (uint64_t)now;
     if (!d->job->team.rank)
         yk__log(YK_LOG_WARN, "resume", "%s was made with batches of %lld rows; this job's have %lld, and go on at batch %llu of the epoch",
                 dir, (long long)was, (long long)now, (unsigned long long)*batch);

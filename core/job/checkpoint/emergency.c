@@ -45,14 +45,15 @@ static yk_status make_parent(const char *dir, yk_error *err)
  * again. */
 static yk_status try_place(const char *dir, yk_error *err)
 {
-    const bool was_there = yk__folder_is(dir);
+    struct stat was;
+    const bool was_there = !lstat(dir, &was) && S_ISDIR(was.st_mode);
     yk__checkpoint *c;
     if (make_parent(dir, err) || yk__checkpoint_begin(dir, &c, err))
         return yk__fail_in(err, "YOKE_EMERGENCY_CHECKPOINT");
     yk__checkpoint_abandon(c);
-    if (was_there && !yk__folder_is(dir))
-        mkdir(dir, 0777);
-    return YK_OK;
+    if (!was_there || yk__folder_is(dir) || mkdir(dir, S_IRWXU))
+        return YK_OK;
+    return yk__folder_mode_keep_at(dir, &was, err);
 }
 
 bool yk__emergency_is(const yk_job *job, const char *dir)
@@ -154,8 +155,6 @@ static yk_status write_files(yk__checkpoint *c, yk_job *job, const yk__kept_step
 static yk_status write_checkpoint(yk_job *job, const yk__kept_step *kept, json_t *state, yk_error *err)
 {
     yk__checkpoint *c = NULL;
-    if (!state)
-        return yk__fail_mem(err, kept->bytes, "the numbers of a step");
     if (yk__checkpoint_begin(job->emergency.dir, &c, err) || write_files(c, job, kept, err)) {
         yk__checkpoint_abandon(c);
         return err->status;
@@ -169,13 +168,12 @@ static void write_kept(yk_job *job)
     const yk_error why = job->error;
     yk_error err = YK_ERROR_INIT;
     yk__kept_step kept;
-    json_t *state;
+    json_t *state = NULL;
     job->emergency.failed = NULL;
     if (!yk__engine_snapshot_claim(job->engine, &kept))
         return;
     job->error = (yk_error)YK_ERROR_INIT;
-    state = json_loads(kept.host, 0, NULL);
-    if (write_checkpoint(job, &kept, state, &err))
+    if (yk__json_parse("the kept step", kept.host, strlen(kept.host), 0, &state, &err) || write_checkpoint(job, &kept, state, &err))
         yk__log(YK_LOG_ERROR, "save", "the emergency checkpoint: %s", err.text);
     else
         yk__log(YK_LOG_WARN, "save", "%s holds the training after step %lld, the last whole one: go on from there", job->emergency.dir,

@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/mem.h"
+#include "core/io/json.h"
 #include "core/job/param.h"
 
 #define MOST_COUNT ((uint64_t)1 << 53) /* largest count of steps, batches, epochs: JSON readers agree up to here */
@@ -77,11 +79,11 @@ json_t *yk__state_of_real(double v)
 
 static bool fail_value(const state_reader *l, const char *where, const json_t *v, const char *expected)
 {
-    char *text = v ? json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    char *text = v ? yk__json_dump(v, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
     if (!l->err->status)
         yk__fail(l->err, YK_E_FORMAT, "%s/trainer_state.json: %s is %.60s, expected %s", l->dir, where, text ? text : "missing",
                  expected);
-    free(text);
+    yk__free(text);
     return false;
 }
 

@@ -231,7 +231,7 @@ static yk_status write_file(const char *named, const yk__safetensors_out *t, int
     if (!yk__folder_file(named, file))
         return yk__fail(err, YK_E_IO, "%s: expected a file's name, got a device, a pipe or a link that leads nowhere", named);
     snprintf(temporary, sizeof temporary, "%s" YK__FOLDER_TMP, file);
-    fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    fd = yk__folder_successor(temporary, file);
     if (fd < 0)
         return yk__fail(err, YK_E_IO, "%s: cannot create it: %s", temporary, strerror(errno));
     if (!yk__safetensors_write(fd, temporary, t, n, meta, 1, tensor_fetch, w, err) && yk__folder_sync_file(fd))

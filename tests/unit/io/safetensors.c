@@ -186,6 +186,37 @@ START_TEST(failing_allocations)
 }
 END_TEST
 
+/* One request fails and later ones do not: the header is read whole or not at all. */
+START_TEST(a_failed_allocation_loses_no_letter)
+{
+    static const char head[] = "{\"__metadata__\":{\"a key of many letters\":\"a value of many letters\"},"
+                               "\"encoder.layer.0.attention.self.query.weight\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}";
+    char path[] = "/tmp/yoke-safetensors-XXXXXX";
+    const int fd = mkstemp(path);
+    const uint64_t n = sizeof head - 1;
+    ck_assert(fd >= 0 && write(fd, &n, 8) == 8 && write(fd, head, n) == (ssize_t)n && write(fd, "\0\0\0", 4) == 4 && !close(fd));
+    json_set_alloc_funcs(yk__malloc, yk__free);
+    unsigned long asked = 0;
+    for (long at = -1; at < (long)asked; at++) { /* first none fails */
+        yk_error err = YK_ERROR_INIT;
+        yk__safetensors *st = NULL;
+        const unsigned long before = yk__mem_count();
+        yk__mem_fail_once(at);
+        const yk_status s = yk__safetensors_open(path, &st, &err);
+        yk__mem_fail_after(-1);
+        asked = at < 0 ? yk__mem_count() - before : asked;
+        ck_assert(at >= 0 || (!s && asked > 5));
+        ck_assert_msg(s == YK_OK || s == YK_E_MEM, "request %ld: %s", at, err.text);
+        const char *value = s ? "" : yk__safetensors_meta(st, "a key of many letters");
+        ck_assert_msg(s || (value && !strcmp(value, "a value of many letters")), "request %ld: \"%s\"", at, value ? value : "no key");
+        ck_assert_msg(s || yk__safetensors_find(st, "encoder.layer.0.attention.self.query.weight"), "request %ld: another name", at);
+        yk__safetensors_close(st);
+    }
+    json_set_alloc_funcs(malloc, free);
+    unlink(path);
+}
+END_TEST
+
 int main(void)
 {
     static const char *const made[] = {"a.safetensors", "1.safetensors", "2.safetensors", "3.safetensors", "zero.safetensors",
@@ -201,6 +232,7 @@ int main(void)
     tcase_add_test(t, a_zero_hides_no_overflow);
     tcase_add_test(t, several_files);
     tcase_add_test(t, failing_allocations);
+    tcase_add_test(t, a_failed_allocation_loses_no_letter);
     suite_run("safetensors", t);
     for (size_t i = 0; i < sizeof made / sizeof made[0]; i++)
         unlink(in_dir(made[i]));
