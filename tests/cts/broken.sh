@@ -356,6 +356,14 @@ result $? "a pattern that matches nothing is an error"
 "$CTS" --plugin "$WORK/yoke_good.so" --group op --only 'op/relu*' >"$WORK/out" 2>&1
 [ $? -eq 2 ] && grep -q "matches --only 'op/relu\*'; groups composite, body have such tests" "$WORK/out"
 result $? "and names the groups that have such a test"
+"$CTS" --plugin "$WORK/yoke_good.so" --group abi,buffer,rebind,errors >"$WORK/out" 2>"$WORK/err"
+alone=0
+for name in $(sed -n 's/^ok [0-9]* - \([^ ]*\).*/\1/p' "$WORK/out"); do
+    "$CTS" --plugin "$WORK/yoke_good.so" --group "${name%%/*}" --only "$name" 2>"$WORK/err" | grep -q '^1\.\.1$' && alone=$((alone + 1)) ||
+        echo "# --only $name: $(cat "$WORK/err")"
+done
+grep -q "^1\.\.$alone$" "$WORK/out"
+result $? "each test of four groups runs alone, by the name that the suite prints"
 for only in 'guard/add.f32*:1' '[g]uard/add.f32*:[1-9][0-9]'; do # the device is opened for each group that may have such a test
     YOKE_LAYERS=trace "$CTS" --plugin "$WORK/yoke_good.so" --only "${only%:*}" 2>&1 | grep -c device_open | grep -qx "${only#*:}"
     result $? "--only '${only%:*}' opens the device ${only#*:} times"

@@ -423,11 +423,10 @@ static void check_open_twice(cts *c, const yk_plugin *t)
     cts_pass(c);
 }
 
-static void check_devices(cts *c, const yk_plugin *t)
+static void check_devices(cts *c, const yk_plugin *t, uint32_t n)
 {
-    uint32_t n = 0;
     yk_device *dev;
-    if (!cts_begin(c, "devices") || !cts_ok(c, t->device_count(&n), "device_count"))
+    if (!cts_begin(c, "devices"))
         return;
     if (n > MOST_DEVICES)
         cts_fail(c, "device_count gives %u devices, expected at most %u", n, MOST_DEVICES);
@@ -438,12 +437,25 @@ static void check_devices(cts *c, const yk_plugin *t)
     else if (cts_ok(c, t->device_open(c->device, &dev), "device_open"))
         t->device_close(dev);
     cts_pass(c);
-    if (c->device < n) {
-        check_caps_again(c, t);
-        check_caps(c, t);
-        check_short_caps(c, t);
-        check_open_twice(c, t);
+}
+
+/* Each test runs alone too, so none depends on whether another one began. */
+static void check_device(cts *c, const yk_plugin *t)
+{
+    uint32_t n = 0;
+    const yk_status counted = t->device_count(&n);
+    if (counted) {
+        if (cts_begin(c, "devices"))
+            cts_ok(c, counted, "device_count");
+        return;
     }
+    check_devices(c, t, n);
+    if (c->device >= n)
+        return;
+    check_caps_again(c, t);
+    check_caps(c, t);
+    check_short_caps(c, t);
+    check_open_twice(c, t);
 }
 
 /* A host older than the plugin: its table ends before log. The plugin may refuse or accept it, but must not call missing functions. */
@@ -550,7 +562,7 @@ void cts_group_abi(cts *c)
     if (!t)
         return;
     check_table(c, t);
-    check_devices(c, yk__plugin_table(p));
+    check_device(c, yk__plugin_table(p));
     yk__plugins_fini();
     check_again(c);
     check_old_host(c, t); /* last, as a plugin's state for this host would be useless to the other tests */
