@@ -11,7 +11,7 @@
 #include "core/device/device.h"
 #include "core/graph/graph.h"
 
-#define YK__GUARD_BYTE 0xA5 /* contents of the gaps */
+#define YK__GUARD_BYTE 0xFF /* contents of the gaps */
 
 typedef struct yk__simple_how {
     uint32_t (*claims)(void *arg, const yk_graph *g, uint32_t node); /* NULL to keep every composite */

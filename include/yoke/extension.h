@@ -35,11 +35,11 @@ typedef enum yk_coll_kind {
  * with two exceptions. ALL_REDUCE and BROADCAST may have src = dst, and REDUCE_SCATTER's dst may be the member's own part of src. In the
  * latter case only dst's part of src is defined afterwards. Otherwise nothing outside of dst changes.
  *
- * Sums: f32 elements are added in f32. With a narrower type each partial sum of two may be rounded to it, to nearest even; with two
- * members their sum is rounded once. With a wire narrower than dtype, each element, the member's own included, is rounded to it before
- * it is added or moved. Each partial sum may be rounded to it too. A move keeps the bits of numbers, also of -0. A plugin returns
- * YK_E_UNSUPPORTED for a type, a wire or ALL_GATHER that it lacks. The host uses the other three kinds, in f32, wherever devices are
- * joined.
+ * Sums: f32 elements are added in f32. Infinities and NaNs show in the sum, as the host knows by them that numbers passed a range. With a
+ * narrower type each partial sum of two may be rounded to it, to nearest even; with two members their sum is rounded once. With a wire
+ * narrower than dtype, each element, the member's own included, is rounded to it before it is added or moved. Each partial sum may be
+ * rounded to it too. A move keeps the bits of numbers, also of -0. A plugin returns YK_E_UNSUPPORTED for a type, a wire or ALL_GATHER that
+ * it lacks. The host uses the other three kinds, in f32, wherever devices are joined.
  */
 typedef struct yk_coll_op {
     uint32_t size, kind;  /* yk_coll_kind */

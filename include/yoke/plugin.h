@@ -69,7 +69,7 @@ extern "C" {
  * keeps its bits, also of -0. An elementwise output may share exactly the memory of one of its inputs of the same element size,
  * never a shifted overlap.
  *
- * neg..erf      y = f(x), float. rsqrt = 1/sqrt(x), recip = 1/x.
+ * neg..erf      y = f(x), float. rsqrt = 1/sqrt(x), recip = 1/x. NaN gives NaN.
  * cast          float, i32, u8, bool to any of these. Float to i32 or u8 truncates; NaN and values outside the type give
  *               any number. So do values of i32 outside u8. To bool: x != 0, so NaN is true. From i32 to a 16-bit float
  *               directly or over f32. NaN stays NaN in every float type, whatever its payload.
@@ -155,6 +155,8 @@ extern "C" {
  *               one whose last bit is 0. If an element is not finite, s = 1: such elements stay, and finite elements beyond the largest
  *               number become it. A zero may have either sign.
  * sinh          (since minor 2) y = (e^x - e^-x)/2, as near for x near 0. It may stand inside a map, as relu may.
+ *
+ * A result depends on the operands alone: memory of an output may hold anything before, NaN too, unless the node adds to it.
  *
  * Subnormal numbers (in f32 and bf16 below 1.2e-38) may count as zero, as inputs and as results. The CPU plugin does so, as
  * some processors are a hundred times slower on them; OpenCL does as its driver does. So a loss of 1e-39 may be 0 on one
@@ -310,7 +312,7 @@ typedef struct yk_value {
     uint32_t reserved;
     uint64_t offset;                /* bytes from the start of the slot, for views with their own offset added. A value
                                        that is no view: a multiple of its element's size (see caps.value_align) */
-    int64_t dim[YK_MAX_DIMS];       /* lengths; 0 is never seen by a plugin */
+    int64_t dim[YK_MAX_DIMS];       /* lengths; 0 only as K of a dot */
     int64_t stride[YK_MAX_DIMS];    /* in elements; 0 = broadcast */
 } yk_value;
 
@@ -417,6 +419,7 @@ enum {
     YK_CAP_LONG_SUMS = 1 << 6
 };
 
+/* Two calls in a process give equal capabilities, but for sizes of memory. The texts have no control characters. */
 typedef struct yk_device_caps {
     uint32_t size, flags;
     char name[96];

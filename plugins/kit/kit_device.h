@@ -94,8 +94,9 @@ typedef struct kit_device {
     /* True if `call` computes this node, of any operation, with its types, strides and flags. The host asks before values have slots. A
      * composite for which it is true is claimed. Always the same answer for one node. */
     bool (*has)(void *device, const yk_graph *graph, uint32_t node);
-    /* Computes a node. operand: its inputs, then its outputs; number.i64 is the byte at which the value begins. operand is valid during the
-     * call. graph is valid until the stream's next `wait` returns. May be done only at `wait`, after the stream's earlier work. */
+    /* Computes a node. operand: its inputs, then its outputs, 28 at most; number.i64 is the byte at which the value begins. operand is
+     * valid during the call. graph is valid until the stream's next `wait` returns. May be done only at `wait`, after the stream's earlier
+     * work. */
     yk_status (*call)(void *stream, const yk_graph *graph, uint32_t node, const kit_argument *operand);
 } kit_device;
 

@@ -80,6 +80,13 @@ broken_wide()
     built broken_wide "$1" && found "$@"
 }
 
+# broken_kinds FAULT TESTS WORDS: the template with a fault of numbers, sizes and shapes that few programs have
+broken_kinds()
+{
+    sampled broken_kinds || return 0
+    built broken_kinds "$1" -lm && found "$@"
+}
+
 broken_far()
 {
     sampled broken_far || return 0
@@ -102,6 +109,31 @@ broken END 'op/add.f32*' 'lies between values'
 broken_wide INTEGERS 'op/add.i32.any' 'expected'
 broken_wide INTEGERS 'op/iota.i32.70001' 'expected'
 broken_wide AROUND 'guard/add.f32*' 'was written: it lies outside'
+broken_kinds EXIT_FINI abi 'the process ended with code 0'
+broken_kinds EXIT_UNLOAD abi 'the process ended with code 0'
+broken_kinds CAPS_ISA abi 'isa of the device differs between two calls'
+broken_kinds CAPS_ALIGN abi 'align of the device differs between two calls'
+broken_kinds COUNT abi 'device_count says [0-9]*, and [0-9]* before'
+broken_kinds CONTROL abi 'has a control character'
+broken_kinds GARBAGE 'op/dot.f32.0x7x*' 'expected'
+broken_kinds LOSES_NAN 'op/*.f32.nan' 'expected -\?nan'
+broken_kinds SMALL 'op/*.f32.small' 'expected'
+broken_kinds SAME 'op/*.f32.same' 'expected'
+broken_kinds SAME 'op/dot.f32.same*' 'expected'
+broken_kinds SPREAD 'op/copy.f32.spread' 'expected'
+broken_kinds FILL_F32 'op/fill.i32*' 'is 16777216, expected 16777217'
+broken_kinds TINY_RESULT 'op/mul.f32.tiny' 'is 1e-30, expected'
+broken_kinds FLOOR 'op/div.i32.signs' 'expected'
+broken_kinds TILE 'op/dot.f32.0x256*' 'expected'
+broken_kinds ALMOST_TILE 'op/dot.f32.0x63*' 'expected'
+broken_kinds TERMS 'op/dot.f32.accumulate.*x*' 'expected'
+broken_kinds DILATION 'op/unfold.f32*' 'expected'
+broken_kinds GAPS 'op/fold.f32*' 'expected'
+broken_kinds SLOT_24 'guard/add.f32.far' 'expected'
+broken_kinds NODES 'op/add.f32.nodes600' 'expected'
+for large in exp mul eq select cast fill copy gather scatter_add unfold fold dot; do
+    broken_kinds LARGE "op/$large.f32*" 'expected'
+done
 broken POINT 'queue/points' 'points grow by one\|never reached\|is not reached\|YK_E_ARG'
 broken SIZE abi 'its table says .* bytes; expected .*: set size to sizeof(yk_plugin)'
 broken SYMBOL abi 'exports more than'
@@ -225,6 +257,8 @@ broken_island COLL_PART 'extension/coll.*.3' 'yk.coll.1: reduce_scatter over 3 m
 broken_island COLL_GATHER 'extension/coll.*.2' 'yk.coll.1: all_gather over 2 members'
 broken_island COLL_ODD 'extension/coll.*.2' 'yk.coll.1: broadcast over 2 members'
 QUICKLY=
+broken_island COLL_INF 'extension/coll.all_reduce.2' 'expected inf'
+broken_island COLL_PAIR 'extension/coll.all_reduce.2' 'element 1020 of 1021'
 broken_island COLL_LONG 'extension/coll.all_reduce.2' 'yk.coll.1: all_reduce over 2 members'
 broken_island COLL_BITS 'extension/coll.all_reduce.3' 'have other bits'
 broken_island SHARE 'extension/share' 'yk.share.1: what is written'
@@ -278,6 +312,8 @@ none)
     broken_far LEAK_PIN 'leak/pin' 'keeps .* bytes'
     TIMEOUT=10
     broken_far SPAN_ZERO 'queue/span_length' 'has a span of 0.000000 s'
+    broken_far SPAN_CLOCK 'queue/span_clock' 'the spans of a device have one clock'
+    broken_far WAIT_ONE 'queue/waits_overlapped' 'a wait for a done point returned 3 times only'
     broken_far SPAN_UNIT 'queue/span_length' 'a span is the time of the work in ns'
     TIMEOUT=1
     broken_far SPANS_FEW 'queue/spans_kept' 'queue_span of one of the last 63 points'
@@ -320,6 +356,14 @@ result $? "a pattern that matches nothing is an error"
 "$CTS" --plugin "$WORK/yoke_good.so" --group op --only 'op/relu*' >"$WORK/out" 2>&1
 [ $? -eq 2 ] && grep -q "matches --only 'op/relu\*'; groups composite, body have such tests" "$WORK/out"
 result $? "and names the groups that have such a test"
+"$CTS" --plugin "$WORK/yoke_good.so" --group abi,buffer,rebind,errors >"$WORK/out" 2>"$WORK/err"
+alone=0
+for name in $(sed -n 's/^ok [0-9]* - \([^ ]*\).*/\1/p' "$WORK/out"); do
+    "$CTS" --plugin "$WORK/yoke_good.so" --group "${name%%/*}" --only "$name" 2>"$WORK/err" | grep -q '^1\.\.1$' && alone=$((alone + 1)) ||
+        echo "# --only $name: $(cat "$WORK/err")"
+done
+grep -q "^1\.\.$alone$" "$WORK/out"
+result $? "each test of four groups runs alone, by the name that the suite prints"
 for only in 'guard/add.f32*:1' '[g]uard/add.f32*:[1-9][0-9]'; do # the device is opened for each group that may have such a test
     YOKE_LAYERS=trace "$CTS" --plugin "$WORK/yoke_good.so" --only "${only%:*}" 2>&1 | grep -c device_open | grep -qx "${only#*:}"
     result $? "--only '${only%:*}' opens the device ${only#*:} times"

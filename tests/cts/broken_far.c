@@ -149,6 +149,17 @@ static yk_status lost_copy(yk_device *dev, const yk_copy *c, char why[KIT_WHY])
 }
 #endif
 
+#ifdef BREAK_WAIT_ONE /* one thread waits at a time */
+static yk_status bad_wait(yk_queue *q, uint64_t point, uint64_t timeout_ns)
+{
+    static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&turn);
+    const yk_status s = kit_queue_wait(q, point, timeout_ns);
+    pthread_mutex_unlock(&turn);
+    return s;
+}
+#endif
+
 #if defined BREAK_WAIT_OK || defined BREAK_WAIT_LONG /* a wait whose time is over says that all is done; waits until all is */
 static yk_status bad_wait(yk_queue *q, uint64_t point, uint64_t timeout_ns)
 {
@@ -443,7 +454,8 @@ static yk_status bad_pin(yk_device *dev, void *memory, uint64_t bytes, yk_pin **
 }
 #endif
 
-#if defined BREAK_SPAN_ZERO || defined BREAK_SPAN_UNIT || defined BREAK_SPANS_FEW || defined BREAK_SPAN_ABORT
+#if defined BREAK_SPAN_ZERO || defined BREAK_SPAN_UNIT || defined BREAK_SPANS_FEW || defined BREAK_SPAN_ABORT || \
+    defined BREAK_SPAN_CLOCK
 static yk_status bad_span(yk_queue *q, uint64_t point, uint64_t *begin_ns, uint64_t *end_ns)
 {
 #ifdef BREAK_SPANS_FEW /* of the last 16 points alone */
@@ -454,6 +466,9 @@ static yk_status bad_span(yk_queue *q, uint64_t point, uint64_t *begin_ns, uint6
     const yk_status st = kit_queue_span(q, point, begin_ns, end_ns);
 #ifdef BREAK_SPAN_ZERO /* the end twice */
     *begin_ns = *end_ns - 1;
+#elif defined BREAK_SPAN_CLOCK /* a clock of each queue's own */
+    *begin_ns += (uint64_t)(uintptr_t)q % 7919 * 1000000000u;
+    *end_ns += (uint64_t)(uintptr_t)q % 7919 * 1000000000u;
 #elif defined BREAK_SPAN_UNIT /* in us */
     *begin_ns /= 1000;
     *end_ns /= 1000;
@@ -496,7 +511,7 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
 #if defined BREAK_DEVICE_COPY || defined BREAK_DEVICE_OFFSET
     queue_ops.copy = lost_copy;
 #endif
-#if defined BREAK_WAIT_OK || defined BREAK_WAIT_LONG
+#if defined BREAK_WAIT_OK || defined BREAK_WAIT_LONG || defined BREAK_WAIT_ONE
     bad.queue_wait = bad_wait;
 #endif
 #ifdef BREAK_POLL
@@ -532,7 +547,8 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
 #if defined BREAK_ABORT || defined BREAK_ABORT_LATE || defined BREAK_ABORT_RUNS || defined BREAK_ABORT_STATUS
     bad.queue_abort = bad_abort;
 #endif
-#if defined BREAK_SPAN || defined BREAK_SPAN_ZERO || defined BREAK_SPAN_UNIT || defined BREAK_SPANS_FEW || defined BREAK_SPAN_ABORT
+#if defined BREAK_SPAN || defined BREAK_SPAN_ZERO || defined BREAK_SPAN_UNIT || defined BREAK_SPANS_FEW || defined BREAK_SPAN_ABORT || \
+    defined BREAK_SPAN_CLOCK
     bad.queue_span = bad_span;
 #endif
     return abi == YK_ABI ? &bad : NULL;

@@ -9,9 +9,10 @@ static yk_plugin bad;
 static yk_coll bad_coll;
 static yk_share bad_share;
 
-#if defined BREAK_COLL || defined BREAK_COLL_BITS
+#if defined BREAK_COLL || defined BREAK_COLL_BITS || defined BREAK_COLL_INF
 #define CHANGES_RESULT
-/* COLL: members keep what they came with, only the first one has the sum. COLL_BITS: all but the first have another last bit. */
+/* COLL: members keep what they came with, only the first one has the sum. COLL_BITS: all but the first have another last bit.
+ * COLL_INF: a sum that is not finite becomes the largest number. */
 static yk_status change_result(void *arg, char why[KIT_WHY])
 {
     island_job *job = arg;
@@ -24,6 +25,9 @@ static yk_status change_result(void *arg, char why[KIT_WHY])
 #ifdef BREAK_COLL
     if (rank)
         memcpy(dst, own, bytes);
+#elif defined BREAK_COLL_INF
+    for (uint64_t i = 0; i < op.count && op.kind <= YK_COLL_REDUCE_SCATTER; i++)
+        dst[i] = dst[i] - dst[i] == 0 ? dst[i] : 3.4e38f;
 #else
     uint32_t bits;
     memcpy(&bits, dst, sizeof bits);
@@ -45,7 +49,7 @@ static yk_status bad_coll_run(yk_queue *q, yk_comm *comm, const yk_coll_op *op, 
 #endif
 
 #if defined BREAK_COLL_ROOT || defined BREAK_COLL_PART || defined BREAK_COLL_GATHER || defined BREAK_COLL_WAITS || \
-    defined BREAK_COLL_ODD || defined BREAK_COLL_LONG
+    defined BREAK_COLL_ODD || defined BREAK_COLL_LONG || defined BREAK_COLL_PAIR
 #define CHANGES_RESULT
 /* Another collective than the one that was asked for. */
 static yk_status bad_coll_run(yk_queue *q, yk_comm *comm, const yk_coll_op *op, uint64_t *point)
@@ -63,10 +67,20 @@ static yk_status bad_coll_run(yk_queue *q, yk_comm *comm, const yk_coll_op *op, 
     other.n_wait = 0;
 #elif defined BREAK_COLL_ODD /* elements come in pairs */
     other.count &= ~1ull;
+#elif defined BREAK_COLL_PAIR /* one that is given while another one works is cut short */
+    static _Thread_local uint64_t last;
+    uint64_t done = 0;
+    if (!kit_queue_poll(q, &done) && done < last)
+        other.count -= 1;
+    const yk_status st = coll.run(q, comm, &other, point);
+    last = st ? last : *point;
+    return st;
 #else
     other.count = op->count > 262144 ? 262144 : op->count;
 #endif
+#ifndef BREAK_COLL_PAIR
     return coll.run(q, comm, &other, point);
+#endif
 }
 #endif
 

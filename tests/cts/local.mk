@@ -12,7 +12,7 @@ tests_cts_transport_loopback_la_LDFLAGS = $(TEST_MODULE) -export-symbols-regex '
 dist_check_SCRIPTS += $(CTS_TESTS)
 TESTS += $(CTS_TESTS)
 EXTRA_DIST += tests/cts/lib.sh tests/cts/broken.c tests/cts/broken_far.c tests/cts/broken_graph.c \
-	tests/cts/broken_island.c tests/cts/broken_wide.c \
+	tests/cts/broken_island.c tests/cts/broken_kinds.c tests/cts/broken_wide.c \
 	tests/cts/broken_caps.h tests/cts/broken_stats.h tests/cts/island.c \
 	tests/cts/loader.c tests/cts/older.c tests/cts/pjrt_iree.c tests/cts/pjrt_layout.c tests/cts/pjrt_shim.c \
 	tests/cts/iree.xfail tests/cts/rusticl.xfail tests/cts/vulkan.xfail tests/cts/abi.txt tests/cts/api.txt tests/cts/minors.txt \

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/base/clock.h"
 #include "core/base/mem.h"
@@ -33,6 +34,8 @@
 #define TRIES 3         /* the least of them counts */
 #define KEPT 63         /* spans that are known at least */
 #define MARK_BYTES 256
+#define LATE_S 0.02      /* a wait for a done point that is shorter has waited for nothing */
+#define CLOCK_NS 1000000 /* by which two readings of one clock may be out of order */
 
 /* A chain of products; x, w and all that is made of them are zeros. */
 typedef struct load {
@@ -503,13 +506,107 @@ static void test_spans_kept(cts *c)
     cts_pass(c);
 }
 
+/* Work of two queues, each part done before the next is given: their spans follow one another, within the time by the host's clock. */
+static void spans_follow(cts *c, yk_queue *const q[2], yk_buffer *b)
+{
+    const double began = yk__clock_seconds();
+    uint8_t data[64] = {0};
+    uint64_t point = 0, begin = 0, end = 0, first = 0, last = 0;
+    for (int i = 0; i < 4; i++) {
+        if (!cts_ok(c, yk_put(c->t, q[i % 2], b, 0, data, sizeof data, &point), "queue_copy") || !cts_wait(c, q[i % 2], point) ||
+            !cts_ok(c, c->t->queue_span(q[i % 2], point, &begin, &end), "queue_span"))
+            return;
+        first = i ? first : begin;
+        if (i && begin + CLOCK_NS < last)
+            break;
+        last = end;
+    }
+    const double took = yk__clock_seconds() - began, said = ((double)end - (double)first) * 1e-9;
+    if (begin + CLOCK_NS < last || said > took * 1.1 + CLOCK_NS * 1e-9)
+        cts_fail(c, "copies on two queues in turn, %.6f s by the host's clock, span %.6f s; the spans of a device have one clock", took,
+                 said);
+}
+
+/* The second queue is younger than the clock's tolerance. */
+static void test_span_clock(cts *c)
+{
+    yk_queue *q[2] = {NULL, NULL};
+    yk_buffer *b = NULL;
+    if (!cts_begin(c, "span_clock") || !spans_offered(c))
+        return;
+    bool ok = cts_ok(c, cts_buffer_new(c, 64, &b), "buffer_new");
+    for (int i = 0; i < 2 && ok; i++) {
+        ok = cts_ok(c, cts_queue_new(c, YK_QUEUE_COMPUTE, &q[i]), "queue_new");
+        nanosleep(&(struct timespec){0, 20 * CLOCK_NS}, NULL);
+    }
+    if (ok)
+        spans_follow(c, q, b);
+    for (int i = 0; i < 2; i++)
+        if (q[i])
+            c->t->queue_free(q[i]);
+    if (b)
+        c->t->buffer_free(b);
+    cts_pass(c);
+}
+
+/* ---- Two threads that wait -------------------------------------------------------------------------------------------------------- */
+
+/* A wait for a done point, while another thread waits for a queue at work. True if it ended only with that queue's work. */
+static bool wait_is_late(cts *c, load *l, yk_queue *idle, uint64_t done)
+{
+    waiting w = {.c = c, .q = c->dev->queue};
+    pthread_t thread;
+    uint64_t before = 0, after = 0;
+    double took = 0;
+    if (!load_run(c, l, w.q, &w.point) || !cts_ok(c, pthread_create(&thread, NULL, waiting_main, &w) ? YK_E_MEM : YK_OK, "a thread"))
+        return false;
+    while (!atomic_load(&w.begun))
+        nanosleep(&(struct timespec){0, 100000}, NULL);
+    nanosleep(&(struct timespec){0, SLICE_NS}, NULL); /* the thread comes to its wait */
+    if (cts_ok(c, c->t->queue_poll(w.q, &before), "queue_poll")) {
+        const double began = yk__clock_seconds();
+        cts_ok(c, c->t->queue_wait(idle, done, c->timeout_ns), "queue_wait for a done point");
+        took = yk__clock_seconds() - began;
+        cts_ok(c, c->t->queue_poll(w.q, &after), "queue_poll");
+    }
+    pthread_join(thread, NULL);
+    l->stuck = w.status == YK_E_TIMEOUT;
+    return cts_ok(c, w.status, "queue_wait for a run") && before < w.point && after >= w.point && took > LATE_S;
+}
+
+static void test_waits_overlapped(cts *c, load *l)
+{
+    uint8_t data[64] = {0};
+    uint64_t point = 0;
+    yk_buffer *b = NULL;
+    yk_queue *q = NULL;
+    int late = 0;
+    if (!cts_begin(c, "waits_overlapped") || !load_ready(c, l))
+        return;
+    bool ok = cts_ok(c, cts_buffer_new(c, sizeof data, &b), "buffer_new") &&
+              cts_ok(c, cts_queue_new(c, YK_QUEUE_COMPUTE, &q), "queue_new") &&
+              cts_ok(c, yk_put(c->t, q, b, 0, data, sizeof data, &point), "queue_copy") && cts_wait(c, q, point);
+    while (ok && late < TRIES && wait_is_late(c, l, q, point))
+        late++;
+    if (late == TRIES)
+        cts_fail(c, "a wait for a done point returned %d times only when another queue's work was over, for which another thread waited",
+                 late);
+    if (q)
+        c->t->queue_free(q);
+    if (b)
+        c->t->buffer_free(b);
+    load_done(c, l);
+}
+
 void cts_queue_busy(cts *c)
 {
     load l = {.program = NULL};
     test_abort_busy(c, &l, "abort_busy", false);
     test_abort_busy(c, &l, "abort_waiting", true);
     test_abort_dependent(c, &l);
+    test_waits_overlapped(c, &l);
     test_span_length(c, &l);
     test_spans_kept(c);
+    test_span_clock(c);
     load_free(c, &l);
 }

@@ -154,6 +154,7 @@ typedef struct cts_check {
     bool share;       /* values share memory where the rules allow it */
     bool arenas;      /* two slots of kind ARENA */
     bool around;      /* slots lie within larger buffers, whose other bytes are checked */
+    uint64_t lead;    /* around: further bytes before and behind each slot, a multiple of 65536 */
 } cts_check;
 
 /* Tells the parent what the numbers of the test that runs are held to. */

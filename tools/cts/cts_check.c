@@ -397,7 +397,7 @@ static bool on_device(cts *c, const cts_check *k, side *got)
     if (!side_plan(c, k, &how, got, false))
         return false;
     if (k->around)
-        around_run(c, got, how.align);
+        around_run(c, got, how.align + k->lead);
     else
         yk__simple_run(&got->s, c->dev, got->slot, &err);
     if (!c->failed_now && cts_error(c, &err))

@@ -79,6 +79,8 @@ void cts_ops_source(cts *c)
         for (int i = 0; i < 6; i++)
             test_fill(c, types[t], values[i], i ? 3 : 8);
     test_fill(c, YK_I32, -7, 3);
+    test_fill(c, YK_I32, 16777217, 3); /* f32 does not hold it */
+    test_fill(c, YK_F32, 0.75, 4099);  /* more than a MiB */
     test_fill(c, YK_BOOL, 1, 8);
     for (uint32_t a = 0; a < 3; a++) {
         test_iota(c, YK_I32, (a + 1) % 3);
@@ -295,6 +297,32 @@ static void copy_rows_of_type(cts *c, yk_dtype dtype)
         test_copy_rows(c, dtype, rows[i][0], rows[i][1]);
 }
 
+/* A dimension in the middle is broadcast. */
+static void copy_spread(cts *c, yk_dtype dtype)
+{
+    static const int64_t from[] = {5, 1, 7}, to[] = {5, 6, 7};
+    cts_check k;
+    yk__vid x, y = YK_NONE;
+    if (!cts_begin(c, "copy.%s.spread", yk__dtype_name(dtype)))
+        return;
+    cts_check_init(&k, c);
+    x = yk__expand(&k.g, cts_leaf(&k.g, dtype, moved_dist(dtype), 0, 3, from), 3, to);
+    yk__apply(&k.g, YK_OP_COPY, 1, &x, 0, NULL, YK_DTYPE_COUNT, YK_NONE, NULL, &y, 1);
+    check_run(c, &k, y);
+}
+
+/* More than a MiB, from four dimensions. */
+static void copy_large(cts *c)
+{
+    static const int64_t dim[] = {3, 40, 50, 70};
+    static const uint32_t turn[] = {0, 2, 3, 1};
+    cts_check k;
+    if (!cts_begin(c, "copy.f32.large"))
+        return;
+    cts_check_init(&k, c);
+    check_run(c, &k, yk__dense(&k.g, yk__permute(&k.g, cts_leaf(&k.g, YK_F32, CTS_MOVED, 0, 4, dim), turn)));
+}
+
 static void test_pad(cts *c, yk_dtype dtype, bool stepped)
 {
     static const int64_t dim[] = {4, 6}, to[] = {9, 17}, begin[] = {2, 3}, step[] = {1, 2};
@@ -375,8 +403,11 @@ typedef struct window {
 static const window windows[] = {
     {1, 1, 5, 5, 3, 3, 1, 1, 0, 0, 1, 1}, {2, 3, 8, 7, 3, 3, 1, 1, 1, 1, 1, 1}, {2, 3, 9, 9, 3, 2, 2, 1, 1, 0, 1, 1},
     {1, 2, 11, 12, 3, 3, 2, 3, 2, 1, 2, 2}, {2, 4, 6, 6, 1, 1, 1, 1, 0, 0, 1, 1}, {1, 3, 7, 7, 7, 7, 1, 1, 3, 3, 1, 1},
-    {33, 2, 4, 3, 2, 2, 1, 1, 0, 0, 1, 1}, {257, 257, 2, 1, 2, 1, 2, 1, 0, 0, 1, 1}, /* more pictures of a channel than 16 bits count */
+    {33, 2, 4, 3, 2, 2, 1, 1, 0, 0, 1, 1}, {2, 2, 9, 10, 3, 3, 1, 2, 1, 2, 2, 1}, {2, 3, 9, 8, 2, 2, 3, 3, 0, 0, 1, 1},
+    {257, 257, 2, 1, 2, 1, 2, 1, 0, 0, 1, 1}, /* more pictures of a channel than 16 bits count */
+    {2, 12, 41, 40, 3, 3, 1, 1, 1, 1, 1, 1},
 };
+#define LARGE_WINDOW (sizeof windows / sizeof *windows - 1)
 
 static int64_t window_out(int64_t in, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation)
 {
@@ -433,6 +464,7 @@ static void data_of_type(cts *c, yk_dtype dtype)
     test_gather(c, dtype, 7, 2, 70001);
     copy_rows_of_type(c, dtype);
     copy_all_dims(c, dtype);
+    copy_spread(c, dtype);
     test_scatter(c, dtype, 10, 7, 33);
     test_scatter(c, dtype, 3, 64, 200);
     test_scatter(c, dtype, 1, 5, 3000); /* a row that takes all */
@@ -443,10 +475,17 @@ static void data_of_type(cts *c, yk_dtype dtype)
     if (dtype == YK_F32) {
         test_scatter(c, dtype, 4100, 128, 50); /* more than caches hold */
         test_scatter(c, dtype, 7, 2, 70001);
+        test_scatter(c, dtype, 30, 901, 301); /* sources and rows of more than a MiB */
+        test_gather(c, dtype, 30, 901, 301);
+        copy_large(c);
         test_scatter(c, dtype, 70003, 4, 20);  /* more rows than some drivers' loops have rounds */
     }
-    for (uint32_t i = 0; i < sizeof windows / sizeof *windows; i++) {
-        const uint32_t w = (i + DILATED) % (sizeof windows / sizeof *windows);
+    if (dtype == YK_F32) { /* more than a MiB */
+        test_unfold(c, dtype, LARGE_WINDOW, 0);
+        test_fold(c, dtype, LARGE_WINDOW);
+    }
+    for (uint32_t i = 0; i < LARGE_WINDOW; i++) {
+        const uint32_t w = (i + DILATED) % (uint32_t)LARGE_WINDOW;
         test_unfold(c, dtype, w, w % 2 ? -1 : 0);
         test_unfold(c, dtype, w, (double)-INFINITY); /* as a maximum over windows has it */
         test_fold(c, dtype, w);
@@ -478,6 +517,7 @@ static const product products[] = {
     {0, 1, 1, 1},   {0, 7, 13, 5},   {0, 64, 64, 64}, {0, 33, 129, 65}, {0, 1, 300, 1}, {0, 128, 1, 17}, {0, 3, 1000, 2},
     {0, 200, 96, 31}, {0, 1, 50, 257}, {1, 4, 5, 6},    {3, 7, 13, 5},    {8, 17, 32, 9}, {2, 65, 64, 33},
     {0, 1025, 3, 2}, {0, 2, 3, 1025},  {0, 2, 8193, 3},  {65, 3, 4, 5},    {0, 3, 0, 5},
+    {0, 256, 384, 128}, {0, 63, 40, 96}, {0, 601, 17, 701}, /* whole tiles; almost whole ones; a result of more than a MiB */
 };
 
 /* More rows, columns, terms and batches than 16 bits count. */
@@ -551,6 +591,38 @@ static void dot_wide(cts *c, yk_dtype dtype)
     in[0] = dot_operand(&k.g, dtype, 0, 19, 70);
     in[1] = dot_operand(&k.g, dtype, 0, 70, 23);
     yk__apply(&k.g, YK_OP_DOT, 2, in, 0, NULL, YK_F32, YK_NONE, NULL, &y, 1);
+    check_run(c, &k, y);
+}
+
+/* An operand times itself, or its transpose. */
+static void dot_same(cts *c, bool transposed)
+{
+    static const int64_t dim[] = {37, 37};
+    cts_check k;
+    if (!cts_begin(c, "dot.f32.same%s", transposed ? ".tb" : ""))
+        return;
+    cts_check_init(&k, c);
+    k.tol = CTS_ABSSUM;
+    k.n = 37;
+    const yk__vid x = cts_leaf(&k.g, YK_F32, CTS_UNIT, 0, 2, dim);
+    check_run(c, &k, yk__dot(&k.g, x, x, false, transposed));
+}
+
+/* Adds a product of many terms to an output of more than 65536 elements: devices split the terms, or the output. */
+static void dot_added_large(cts *c, int64_t m, int64_t terms, int64_t n)
+{
+    const int64_t to[] = {m, n};
+    cts_check k;
+    yk__vid in[2], y;
+    if (!cts_begin(c, "dot.f32.accumulate.%lldx%lldx%lld", (long long)m, (long long)terms, (long long)n))
+        return;
+    cts_check_init(&k, c);
+    k.tol = CTS_ABSSUM;
+    k.n = (double)terms;
+    in[0] = dot_operand(&k.g, YK_F32, 0, m, terms);
+    in[1] = dot_operand(&k.g, YK_F32, 0, terms, n);
+    y = cts_state(&k.g, YK_F32, CTS_UNIT, 2, 2, to);
+    yk__node_new(&k.g, YK_OP_DOT, YK_NODE_ACCUMULATE, 2, in, 1, &y, 0, NULL);
     check_run(c, &k, y);
 }
 
@@ -650,6 +722,10 @@ void cts_ops_dot(cts *c)
                 dot_eight(c, types[t], formats, transposed);
         }
     }
+    dot_same(c, false);
+    dot_same(c, true);
+    dot_added_large(c, 5, 8195, 7);
+    dot_added_large(c, 301, 20, 307);
 }
 
 /* Many leaves in separate slots, added in turn. */
@@ -669,6 +745,23 @@ static void many_slots(cts *c)
     check_run(c, &k, sum);
 }
 
+/* More nodes than a table of a driver may have, such as one of 256 descriptors. */
+static void many_nodes(cts *c)
+{
+    static const int64_t dim[] = {5, 13};
+    cts_check k;
+    if (!cts_begin(c, "add.f32.nodes600"))
+        return;
+    cts_check_init(&k, c);
+    k.tol = CTS_ABSSUM;
+    k.n = 600;
+    const yk__vid x = cts_leaf(&k.g, YK_F32, CTS_UNIT, 0, 2, dim);
+    yk__vid sum = cts_leaf(&k.g, YK_F32, CTS_UNIT, 1, 2, dim);
+    for (uint32_t i = 0; i < 600; i++)
+        sum = yk__bin(&k.g, YK_OP_ADD, sum, x);
+    check_run(c, &k, sum);
+}
+
 void cts_group_op(cts *c)
 {
     cts_ops_elementwise(c);
@@ -677,4 +770,5 @@ void cts_group_op(cts *c)
     cts_ops_data(c);
     cts_ops_dot(c);
     many_slots(c);
+    many_nodes(c);
 }

@@ -154,6 +154,89 @@ static void select_case(cts *c, yk_dtype dtype, const shape *s)
     cts_check_free(&k);
 }
 
+/* Numbers of one kind, for what a function has of its own there: near zero, beyond its domain, or below the normal ones. */
+static void unary_of(cts *c, uint32_t op, cts_dist dist, uint32_t n, const char *name)
+{
+    static const int64_t dim[] = {301};
+    cts_check k;
+    if (!cts_begin(c, "%s.f32.%s", yk__op_info_of(op)->name, name))
+        return;
+    cts_check_init(&k, c);
+    k.tol = op_tolerance(op);
+    cts_want(&k, yk__un(&k.g, op, cts_leaf(&k.g, YK_F32, dist, n, 1, dim)));
+    cts_check_run(c, &k);
+    cts_check_free(&k);
+}
+
+/* More than a MiB in and out, and in 16 bits: a device may compute large values in another way. */
+static void large_case(cts *c, uint32_t op, yk_dtype to)
+{
+    static const int64_t dim[] = {513, 1031};
+    cts_check k;
+    yk__vid y;
+    if (!cts_begin(c, "%s.f32.%s513x1031", yk__op_info_of(op)->name, op != YK_OP_CAST ? "" : to == YK_BF16 ? "bf16." : "i32."))
+        return;
+    cts_check_init(&k, c);
+    k.tol = op_tolerance(op);
+    const yk__vid x = cts_leaf(&k.g, YK_F32, op_domain(op), 0, 2, dim);
+    if (op == YK_OP_SELECT)
+        y = yk__select(&k.g, cts_leaf(&k.g, YK_BOOL, CTS_MASK, 0, 2, dim), x, cts_leaf(&k.g, YK_F32, CTS_WIDE, 1, 2, dim));
+    else if (op == YK_OP_CAST)
+        y = yk__cast(&k.g, x, to);
+    else if (yk__op_info_of(op)->kind == YK_KIND_UN)
+        y = yk__un(&k.g, op, x);
+    else
+        y = yk__bin(&k.g, op, x, cts_leaf(&k.g, YK_F32, CTS_NONZERO, 1, 2, dim));
+    cts_want(&k, y);
+    cts_check_run(c, &k);
+    cts_check_free(&k);
+}
+
+/* Both operands are one value. */
+static void same_operand(cts *c, uint32_t op)
+{
+    static const int64_t dim[] = {33, 65};
+    cts_check k;
+    if (!cts_begin(c, "%s.f32.same", yk__op_info_of(op)->name))
+        return;
+    cts_check_init(&k, c);
+    k.tol = op_tolerance(op);
+    const yk__vid x = cts_leaf(&k.g, YK_F32, CTS_NONZERO, 0, 2, dim);
+    cts_want(&k, yk__bin(&k.g, op, x, x));
+    cts_check_run(c, &k);
+    cts_check_free(&k);
+}
+
+/* A product below the normal numbers: zero or unchanged. */
+static void tiny_products(cts *c)
+{
+    static const int64_t dim[] = {301};
+    cts_check k;
+    if (!cts_begin(c, "mul.f32.tiny"))
+        return;
+    cts_check_init(&k, c);
+    k.tol = CTS_ROUND;
+    cts_want(&k, yk__bin(&k.g, YK_OP_MUL, cts_leaf(&k.g, YK_F32, CTS_TINY, 0, 1, dim), cts_leaf(&k.g, YK_F32, CTS_UNIT, 1, 1, dim)));
+    cts_check_run(c, &k);
+    cts_check_free(&k);
+}
+
+/* Integers of either sign, and divisors beyond -1..1: a quotient is cut off towards zero. */
+static void divide_integers(cts *c)
+{
+    static const int64_t dim[] = {1003};
+    cts_check k;
+    if (!cts_begin(c, "div.i32.signs"))
+        return;
+    cts_check_init(&k, c);
+    const yk__vid a = cts_leaf(&k.g, YK_I32, CTS_INTEGER, 0, 1, dim), b = cts_leaf(&k.g, YK_I32, CTS_WHOLE, 1, 1, dim);
+    const yk__vid seven = yk__fill(&k.g, -7, YK_I32, 1, dim);
+    const yk__vid small = yk__bin(&k.g, YK_OP_LT, yk__bin(&k.g, YK_OP_MUL, b, b), yk__fill(&k.g, 2, YK_I32, 1, dim));
+    cts_want(&k, yk__bin(&k.g, YK_OP_DIV, a, yk__select(&k.g, small, seven, b))); /* -2^31 / -1 may be any number */
+    cts_check_run(c, &k);
+    cts_check_free(&k);
+}
+
 static void test_cast(cts *c, yk_dtype from, yk_dtype to, uint32_t shape_number)
 {
     const shape *s = &shapes[shape_number];
@@ -376,6 +459,28 @@ static void all_of_binary(cts *c, uint32_t op, yk_dtype dtype)
             in_place(c, op, dtype, i);
 }
 
+/* Numbers and sizes that the shapes above do not have, in f32. */
+static void test_kinds(cts *c)
+{
+    for (uint32_t op = 0; op < YK_OP_COUNT; op++) {
+        const uint32_t kind = yk__op_info_of(op)->kind;
+        const bool root = op == YK_OP_LOG || op == YK_OP_SQRT || op == YK_OP_RSQRT || op == YK_OP_RECIP;
+        if (op == YK_OP_CAST || op == YK_OP_SELECT || kind == YK_KIND_UN || kind == YK_KIND_BIN)
+            large_case(c, op, YK_I32);
+        if (kind == YK_KIND_BIN)
+            same_operand(c, op);
+        if (kind != YK_KIND_UN || op == YK_OP_CAST || op_tolerance(op) == CTS_EXACT)
+            continue;
+        unary_of(c, op, CTS_NAN, 0, "nan");
+        if (!root)
+            unary_of(c, op, CTS_SMALL, 20, "small");
+    }
+    if (c->dev->caps.store & 1u << YK_BF16)
+        large_case(c, YK_OP_CAST, YK_BF16);
+    tiny_products(c);
+    divide_integers(c);
+}
+
 void cts_ops_elementwise(cts *c)
 {
     yk_dtype types[4];
@@ -410,5 +515,6 @@ void cts_ops_elementwise(cts *c)
         many_rows(c, types[t], false);
         many_rows(c, types[t], true);
     }
+    test_kinds(c);
     most_elements(c);
 }

@@ -150,6 +150,8 @@ void cts_group_body(cts *c)
 
 /* ---- guard --------------------------------------------------------------------------------------------------------------- */
 
+#define FAR_BYTES (17ull << 20)
+
 static yk__vid case_small(cts_check *k, uint32_t which, yk_dtype dtype, int64_t n)
 {
     const int64_t row[] = {n}, square[] = {n, 3}, other[] = {3, n};
@@ -175,6 +177,26 @@ static yk__vid case_small(cts_check *k, uint32_t which, yk_dtype dtype, int64_t 
     }
 }
 
+/* Slots that begin beyond 16 MiB of their buffers: no part of an offset may be lost. */
+static void slots_far(cts *c)
+{
+    const yk_device_caps *caps = &c->dev->caps;
+    cts_check k;
+    if (!cts_begin(c, "add.f32.far"))
+        return;
+    if ((caps->max_alloc && caps->max_alloc < 4 * FAR_BYTES) || (caps->mem_free && caps->mem_free < 16 * FAR_BYTES)) {
+        cts_unsupported(c, "the device has too little memory for four buffers of 34 MiB");
+        return;
+    }
+    cts_check_init(&k, c);
+    k.around = true;
+    k.lead = FAR_BYTES;
+    k.tol = CTS_ROUND;
+    cts_want(&k, case_small(&k, 0, YK_F32, 33));
+    cts_check_run(c, &k);
+    cts_check_free(&k);
+}
+
 void cts_group_guard(cts *c)
 {
     static const char *const names[] = {"add", "abs", "sum_rows", "sum_cols", "dot", "transpose", "cast_bool", "fill"};
@@ -194,4 +216,5 @@ void cts_group_guard(cts *c)
                 cts_check_run(c, &k);
                 cts_check_free(&k);
             }
+    slots_far(c);
 }
