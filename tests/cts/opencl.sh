@@ -6,12 +6,12 @@ PLUGIN=$YOKE_BUILD/.libs/yoke_opencl.so
 [ -e "$PLUGIN" ] || skip_all "the OpenCL plugin is not built"
 "$CTS" --plugin "$PLUGIN" --only abi/devices >"$WORK/out" 2>&1
 grep -q 'it has 0' "$WORK/out" && skip_all "no OpenCL device here"
-# every kernel as users have it: the other tests let PoCL compile without LLVM's optimizations (Makefile.am)
-unset POCL_EXTRA_BUILD_FLAGS
 # under sanitizers without the group body: it compares numbers of kernels, which the other groups make and run in the same way
 [ "$SANITIZER" = none ] || ALL="--group abi,buffer,queue,extension,op,composite,random,gradients,guard,rebind,leak,offsets,processes,errors"
 # shellcheck disable=SC2086
 run_cts "opencl" "$PLUGIN" --timeout 300 $QUICK $FEW ${ALL-}
-[ "$SANITIZER" != none ] || run_cts "long sums" "$PLUGIN" --group long --timeout 300 $QUICK
 validated "opencl under the validating layer" "$PLUGIN" --group buffer,queue,rebind --timeout 300
+# LLVM's optimizations, as users have kernels, take half of the time of this test: the sums have them, tests/golden/opencl.sh, and --long.
+unset POCL_EXTRA_BUILD_FLAGS
+[ "$SANITIZER" != none ] || run_cts "long sums" "$PLUGIN" --group long --timeout 300 $QUICK
 finish
