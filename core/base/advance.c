@@ -139,7 +139,8 @@ uint32_t yk__standing_note(yk__standing *standing, yk__act act, uint32_t calls, 
     }
     patience_ms = yk__act_patience_ms(act, least_ms, most_ms, standing->longest_ms[act]);
     if (yk__act_busy_ms(act, patience_ms, most_ms) > patience_ms && standing->used_ms <= standing->ms / 20 &&
-        standing->ms > patience_ms / 2 && yk__threads_ready()) /* on a machine under load */
+        standing->ms > patience_ms / 2 &&
+        yk__process_ready(act != YK__ACT_CALL)) /* on a machine under load, or a driver's compiler is a process of its own */
         standing->used_ms += step_ms;
     if (standing->used_ms > standing->ms / 20)
         patience_ms = yk__act_busy_ms(act, patience_ms, most_ms);

@@ -62,7 +62,7 @@ uint64_t yk__standing_step(uint64_t step, uint64_t usual);
 typedef struct yk__standing {
     yk__act act;
     uint32_t calls, advance; /* the counts at the last look */
-    uint64_t ms, used_ms;    /* used_ms: of ms, those with processor time, or with a thread that waits for a processor */
+    uint64_t ms, used_ms;    /* used_ms: of ms, those with processor time, or with a thread or a compiler's process that is ready */
     uint64_t longest_ms[YK__ACTS]; /* the longest time that progress ended, by kind */
     int64_t cpu_ms;                /* processor time of the process at the last look */
 } yk__standing;

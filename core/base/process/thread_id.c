@@ -4,7 +4,8 @@
  * namespace together name a thread, as numbers are given out again.
  *
  * live.c (beats of ranks) and transport_watch.c publish their own thread's identity. Before they call a silent peer dead they ask if its
- * thread only waits for a processor. advance.c asks that of its own process's threads, before it calls an act stuck. Any thread.
+ * thread only waits for a processor. advance.c asks that of its own process's threads, and of a compiler that a driver has started, before
+ * it calls an act stuck. Any thread.
  */
 #include "core/base/process/thread_id.h"
 
@@ -60,21 +61,49 @@ bool yk__thread_ready(const yk__thread_id *thread, uint64_t own_space)
     return thread_read(path, &number, &state, &began) && state == 'R' && began == thread->began;
 }
 
-bool yk__threads_ready(void)
+static bool process_ready(int32_t process, int32_t except, int levels);
+
+/* The processes that the thread has started; a kernel without the file shows none. */
+static bool children_ready(int32_t process, const char *task, int levels)
 {
-    const int32_t own = yk__thread_own().number;
-    DIR *tasks = opendir("/proc/self/task");
+    char path[96], text[1024], *at = text;
+    snprintf(path, sizeof path, "/proc/%d/task/%.20s/children", (int)process, task);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = 0;
+    for (long child; (child = strtol(at, &at, 10)) > 0;)
+        if (process_ready((int32_t)child, 0, levels - 1))
+            return true;
+    return false;
+}
+
+/* except: a thread that is left out. levels: 0 for the process alone, 1 with the processes that it has started, 2 with theirs. */
+static bool process_ready(int32_t process, int32_t except, int levels)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task", (int)process);
+    DIR *tasks = opendir(path);
     bool ready = false;
     for (const struct dirent *task; !ready && tasks && (task = readdir(tasks)) != NULL;) {
-        char path[sizeof "/proc/self/task/" + sizeof task->d_name + sizeof "/stat"], state = 0;
+        char file[96], state = 0;
         unsigned long long began;
         int32_t number;
-        snprintf(path, sizeof path, "/proc/self/task/%s/stat", task->d_name);
-        ready = task->d_name[0] != '.' && atoi(task->d_name) != own && thread_read(path, &number, &state, &began) && state == 'R';
+        if (task->d_name[0] == '.')
+            continue;
+        snprintf(file, sizeof file, "/proc/%d/task/%.20s/stat", (int)process, task->d_name);
+        ready = (atoi(task->d_name) != except && thread_read(file, &number, &state, &began) && state == 'R') ||
+                (levels && children_ready(process, task->d_name, levels));
     }
     if (tasks)
         closedir(tasks);
     return ready;
+}
+
+bool yk__process_ready(bool children)
+{
+    return process_ready((int32_t)getpid(), yk__thread_own().number, children ? 3 : 0);
 }
 
 bool yk__process_ended(int32_t process)

@@ -20,8 +20,9 @@ yk__thread_id yk__thread_own(void);
 /* True if the thread runs or waits for a processor. A stopped, frozen, sleeping or dead one does not, nor one of another namespace than
  * the caller's, own_space. */
 bool yk__thread_ready(const yk__thread_id *thread, uint64_t own_space);
-/* True if a thread of this process, other than the caller, runs or waits for a processor. */
-bool yk__threads_ready(void);
+/* True if a thread of this process, other than the caller, runs or waits for a processor. children: or one of a process that it has
+ * started, of that one's children, or of theirs, as the compiler behind a compiler's driver. */
+bool yk__process_ready(bool children);
 /* True for a process that has ended and that its parent has not reaped; false if it lives, or is not in /proc. */
 bool yk__process_ended(int32_t process);
 
