@@ -339,6 +339,9 @@ void **yk__simple_slots(const yk__simple *s)
             return NULL;
         }
         memset(slot[i], has_gaps(s, i) ? YK__GUARD_BYTE : 0, bytes);
+        for (uint32_t v = 0; has_gaps(s, i) && v < s->abi.n_value; v++) /* NaN of each type: a result may not depend on it */
+            if (s->abi.value[v].slot == i && s->abi.value[v].base == v)
+                memset((uint8_t *)slot[i] + s->abi.value[v].offset, 0xff, yk__value_bytes(&s->abi.value[v]));
     }
     return slot;
 }

@@ -11,7 +11,7 @@
 #include "core/device/device.h"
 #include "core/graph/graph.h"
 
-#define YK__GUARD_BYTE 0xFF /* contents of the gaps */
+#define YK__GUARD_BYTE 0xA5 /* contents of the gaps; not those of a NaN, which arithmetic may store as it was */
 
 typedef struct yk__simple_how {
     uint32_t (*claims)(void *arg, const yk_graph *g, uint32_t node); /* NULL to keep every composite */
@@ -37,7 +37,8 @@ yk_status yk__simple_new(const yk__graph *in, const yk__simple_how *how, uint32_
                          yk_error *err);
 void yk__simple_free(yk__simple *s);
 
-/* Host memory for all slots: YK__GUARD_BYTE in arena and results, zero in the other slots. NULL if memory is out. */
+/* Host memory for all slots: in arena and results NaN where values come, YK__GUARD_BYTE between them; zero in the other slots. NULL if
+ * memory is out. */
 void **yk__simple_slots(const yk__simple *s);
 void yk__simple_slots_free(const yk__simple *s, void **slot);
 

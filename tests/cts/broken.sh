@@ -106,6 +106,13 @@ hanging=$!
 broken RESULT 'op/mul*' 'expected'
 broken END guard 'lies between values'
 broken END 'op/add.f32*' 'lies between values'
+# vectors of eight store behind a result what they computed of the memory behind its operands
+sed 's/^    int64_t n = \(kit_value_count(value_of(o, o->node->out))\);$/    int64_t n = (\1 + 7) \& ~7;/' \
+    "$YOKE_SOURCE/plugins/template/template.c" >"$WORK/eights.c"
+! cmp -s "$YOKE_SOURCE/plugins/template/template.c" "$WORK/eights.c"
+result $? "the template's loop is rounded up"
+compile "$WORK/yoke_bad.so" "$WORK/eights.c" && found "a vector's tail" 'guard/add.f32*' 'lies outside\|lies between values'
+BUILT=
 broken_wide INTEGERS 'op/add.i32.any' 'expected'
 broken_wide INTEGERS 'op/iota.i32.70001' 'expected'
 broken_wide AROUND 'guard/add.f32*' 'was written: it lies outside'
@@ -356,14 +363,14 @@ result $? "a pattern that matches nothing is an error"
 "$CTS" --plugin "$WORK/yoke_good.so" --group op --only 'op/relu*' >"$WORK/out" 2>&1
 [ $? -eq 2 ] && grep -q "matches --only 'op/relu\*'; groups composite, body have such tests" "$WORK/out"
 result $? "and names the groups that have such a test"
-"$CTS" --plugin "$WORK/yoke_good.so" --group abi,buffer,rebind,errors >"$WORK/out" 2>"$WORK/err"
+"$CTS" --plugin "$WORK/yoke_good.so" --group abi >"$WORK/out" 2>"$WORK/err"
 alone=0
 for name in $(sed -n 's/^ok [0-9]* - \([^ ]*\).*/\1/p' "$WORK/out"); do
-    "$CTS" --plugin "$WORK/yoke_good.so" --group "${name%%/*}" --only "$name" 2>"$WORK/err" | grep -q '^1\.\.1$' && alone=$((alone + 1)) ||
+    "$CTS" --plugin "$WORK/yoke_good.so" --group abi --only "$name" 2>"$WORK/err" | grep -q '^1\.\.1$' && alone=$((alone + 1)) ||
         echo "# --only $name: $(cat "$WORK/err")"
 done
 grep -q "^1\.\.$alone$" "$WORK/out"
-result $? "each test of four groups runs alone, by the name that the suite prints"
+result $? "each test of the group abi runs alone, by the name that the suite prints"
 for only in 'guard/add.f32*:1' '[g]uard/add.f32*:[1-9][0-9]'; do # the device is opened for each group that may have such a test
     YOKE_LAYERS=trace "$CTS" --plugin "$WORK/yoke_good.so" --only "${only%:*}" 2>&1 | grep -c device_open | grep -qx "${only#*:}"
     result $? "--only '${only%:*}' opens the device ${only#*:} times"

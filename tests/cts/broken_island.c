@@ -11,8 +11,8 @@ static yk_share bad_share;
 
 #if defined BREAK_COLL || defined BREAK_COLL_BITS || defined BREAK_COLL_INF
 #define CHANGES_RESULT
-/* COLL: members keep what they came with, only the first one has the sum. COLL_BITS: all but the first have another last bit.
- * COLL_INF: a sum that is not finite becomes the largest number. */
+/* COLL: members keep what they came with, only the first one has the sum. COLL_BITS: all but the first have another last bit of a finite
+ * sum. COLL_INF: a sum that is not finite becomes the largest number. */
 static yk_status change_result(void *arg, char why[KIT_WHY])
 {
     island_job *job = arg;
@@ -31,7 +31,7 @@ static yk_status change_result(void *arg, char why[KIT_WHY])
 #else
     uint32_t bits;
     memcpy(&bits, dst, sizeof bits);
-    bits ^= rank != 0;
+    bits ^= rank != 0 && dst[0] - dst[0] == 0;
     memcpy(dst, &bits, sizeof bits);
 #endif
     host->free(own);

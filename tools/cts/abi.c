@@ -196,7 +196,7 @@ static const char *caps_difference(const yk_device_caps *a, const yk_device_caps
                                                    : NULL;
 }
 
-/* A device is the same device at each question: the host asks before it opens one, and later. */
+/* A device is the same device at each question, before it is opened and later. */
 static void check_caps_again(cts *c, const yk_plugin *t)
 {
     yk_device_caps first = {.size = sizeof first};
@@ -207,6 +207,9 @@ static void check_caps_again(cts *c, const yk_plugin *t)
     for (int i = 0; i < 3 && !c->failed_now; i++) {
         yk_device_caps now = {.size = sizeof now};
         uint32_t devices = 0;
+        yk_device *dev = NULL;
+        if (i == 1 && cts_ok(c, t->device_open(c->device, &dev), "device_open"))
+            t->device_close(dev);
         if (!cts_ok(c, t->device_caps(c->device, &now), "device_caps") || !cts_ok(c, t->device_count(&devices), "device_count"))
             break;
         const char *other = caps_difference(&first, &now);

@@ -506,8 +506,9 @@ static void test_spans_kept(cts *c)
     cts_pass(c);
 }
 
-/* Work of two queues, each part done before the next is given: their spans follow one another, within the time by the host's clock. */
-static void spans_follow(cts *c, yk_queue *const q[2], yk_buffer *b)
+/* Work of two queues, each part done before the next is given: their spans follow one another, within the time by the host's clock. False
+ * if they do not, of which the last try is told. */
+static bool spans_follow(cts *c, yk_queue *const q[2], yk_buffer *b, bool last_try)
 {
     const double began = yk__clock_seconds();
     uint8_t data[64] = {0};
@@ -515,19 +516,22 @@ static void spans_follow(cts *c, yk_queue *const q[2], yk_buffer *b)
     for (int i = 0; i < 4; i++) {
         if (!cts_ok(c, yk_put(c->t, q[i % 2], b, 0, data, sizeof data, &point), "queue_copy") || !cts_wait(c, q[i % 2], point) ||
             !cts_ok(c, c->t->queue_span(q[i % 2], point, &begin, &end), "queue_span"))
-            return;
+            return true;
         first = i ? first : begin;
         if (i && begin + CLOCK_NS < last)
             break;
         last = end;
     }
     const double took = yk__clock_seconds() - began, said = ((double)end - (double)first) * 1e-9;
-    if (begin + CLOCK_NS < last || said > took * 1.1 + CLOCK_NS * 1e-9)
+    const bool follow = begin + CLOCK_NS >= last && said <= took * 1.1 + CLOCK_NS * 1e-9;
+    if (!follow && last_try)
         cts_fail(c, "copies on two queues in turn, %.6f s by the host's clock, span %.6f s; the spans of a device have one clock", took,
                  said);
+    return follow;
 }
 
-/* The second queue is younger than the clock's tolerance. */
+/* The second queue is younger by 20 ms, against a tolerance of 1 ms. A driver reads its clock late if the machine is under load, but not
+ * each time. */
 static void test_span_clock(cts *c)
 {
     yk_queue *q[2] = {NULL, NULL};
@@ -539,8 +543,8 @@ static void test_span_clock(cts *c)
         ok = cts_ok(c, cts_queue_new(c, YK_QUEUE_COMPUTE, &q[i]), "queue_new");
         nanosleep(&(struct timespec){0, 20 * CLOCK_NS}, NULL);
     }
-    if (ok)
-        spans_follow(c, q, b);
+    for (int i = 1; ok && i <= 5 && !spans_follow(c, q, b, i == 5); i++)
+        ;
     for (int i = 0; i < 2; i++)
         if (q[i])
             c->t->queue_free(q[i]);
@@ -558,8 +562,12 @@ static bool wait_is_late(cts *c, load *l, yk_queue *idle, uint64_t done)
     pthread_t thread;
     uint64_t before = 0, after = 0;
     double took = 0;
-    if (!load_run(c, l, w.q, &w.point) || !cts_ok(c, pthread_create(&thread, NULL, waiting_main, &w) ? YK_E_MEM : YK_OK, "a thread"))
+    if (!load_run(c, l, w.q, &w.point))
         return false;
+    if (!cts_ok(c, pthread_create(&thread, NULL, waiting_main, &w) ? YK_E_MEM : YK_OK, "a thread")) {
+        cts_wait(c, w.q, w.point); /* the run uses the load's memory */
+        return false;
+    }
     while (!atomic_load(&w.begun))
         nanosleep(&(struct timespec){0, 100000}, NULL);
     nanosleep(&(struct timespec){0, SLICE_NS}, NULL); /* the thread comes to its wait */

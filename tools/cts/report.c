@@ -44,8 +44,8 @@ static void send_text(cts *c, char verdict, const char *fmt, ...)
 #define STEMS 2048
 #define KEPT 10 /* one case in so many */
 
-/* For --quick: the first case of an operation and type, with and without accumulation, then every KEPTth;
- * cases that compile for seconds only in fp32; each collective, as it compiles nothing. */
+/* For --quick: the first case of an operation and type, with and without accumulation, and of results that are not finite or tiny, then
+ * every KEPTth; cases that compile for seconds only in fp32; each collective, as it compiles nothing. */
 static bool case_sampled(const char *name)
 {
     static struct {
@@ -62,6 +62,7 @@ static bool case_sampled(const char *name)
     for (uint32_t i = 0; i < 3; i++)
         h = strstr(name, types[i]) ? yk__hash_u64(h, i) : h;
     h = strstr(name, ".accumulate") ? yk__hash_u64(h, 3) : h;
+    h = strstr(name, ".not_finite") || strstr(name, ".tiny") ? yk__hash_u64(h, 4) : h;
     for (at = (uint32_t)(h % STEMS); stem[at].n && stem[at].hash != h; at = (at + 1) % STEMS)
         ;
     stem[at].hash = h;
