@@ -122,8 +122,8 @@ static yk_status check_above(const char *kind, const char *path, char *dir, yk_e
         const bool top = slash == dir;
         slash[top] = 0;
         if (stat(dir, &st))
-            return yk__fail(err, yk__module_status(errno), "%s %s: cannot check the folder %s: %s: make it readable, or move the file", kind,
-                            path, dir, strerror(errno));
+            return yk__fail(err, yk__module_status(errno), "%s %s: cannot check the folder %s: %s: make it readable, or move the file",
+                            kind, path, dir, strerror(errno));
         if ((st.st_mode & S_ISVTX) ? st.st_uid != geteuid() && st.st_uid != 0 : yk__others_can_write(&st))
             return yk__fail(err, YK_E_ABI, "%s %s: other users can write %s, a folder above it (mode %03o, owner %u, group %u), so "
                             "it is not loaded; chmod go-w it", kind, path, dir, st.st_mode & 07777u, st.st_uid, st.st_gid);

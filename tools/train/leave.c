@@ -29,7 +29,7 @@
 #define TWICE_PASSED_ON_SECONDS 0.5
 
 static const int signals[] = {SIGTERM, SIGUSR1};
-static struct sigaction replaced[sizeof signals / sizeof *signals]; /* what take_signals found at its first call */
+static struct sigaction replaced[sizeof signals / sizeof *signals]; /* the actions before leave_listen */
 static volatile sig_atomic_t saving;  /* a signal waits for the end of the step */
 static volatile sig_atomic_t asked;   /* the first signal; 0 before it */
 static volatile sig_atomic_t several; /* ranks, which a launcher may have started */
