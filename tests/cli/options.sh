@@ -175,8 +175,8 @@ ok "launch: ranks of all hosts, and of one" refuses "--num-processes 3 is of all
 nodes() { # two launchers, each of one of two hosts: one job; srun's containers pass on a number, and no variable of the step
     head -c 32 /dev/urandom >"$out/secret" && chmod 600 "$out/secret" || return 1
     for node in 0 1; do
-        YOKE_SECRET_FILE=$out/secret SLURM_PROCID=$node SLURM_NTASKS=2 timeout -k 5 300 "$yoke" launch --nnodes 2 --node_rank $node --nproc_per_node 1 \
-            --master_addr 127.0.0.1 --master_port "$((20000 + $$ % 9000))" \
+        YOKE_SECRET_FILE=$out/secret SLURM_PROCID=$node SLURM_NTASKS=2 timeout -k 5 300 "$yoke" launch --nnodes 2 --node_rank $node \
+            --nproc_per_node 1 --master_addr 127.0.0.1 --master_port "$((20000 + $$ % 9000))" \
             "$yoke" train --model mlp --data "idx:$out/images" --max-steps 2 --shares equal --json \
             --output-dir "$out/nodes" >"$out/node$node" 2>"$out/node$node.err" &
     done

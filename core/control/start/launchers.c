@@ -279,8 +279,8 @@ static yk_status launcher_numbers_fail(const yk__origin *origin, yk_error *err)
 static yk_status stripped_task_fail(const yk__origin *origin, yk_error *err)
 {
     return yk__fail(err, YK_E_ARG, "this process is one of several of %s (%s); expected SLURM_STEP_ID with them, got none: let its "
-                    "container pass on SLURM_JOB_ID, SLURM_STEP_ID, SLURM_STEP_NUM_TASKS, SLURM_STEP_NUM_NODES and SLURM_STEP_NODELIST; if this "
-                    "process is a job of its own, set YOKE_LAUNCHER=none", origin->launcher, origin->why);
+                    "container pass on SLURM_JOB_ID, SLURM_STEP_ID, SLURM_STEP_NUM_TASKS, SLURM_STEP_NUM_NODES and SLURM_STEP_NODELIST; "
+                    "if this process is a job of its own, set YOKE_LAUNCHER=none", origin->launcher, origin->why);
 }
 
 /* Fails for one unset variable of two, or for a value that is no number. */
