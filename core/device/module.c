@@ -122,8 +122,8 @@ static yk_status check_above(const char *kind, const char *path, char *dir, yk_e
         const bool top = slash == dir;
         slash[top] = 0;
         if (stat(dir, &st))
-            return yk__fail(err, YK_E_IO, "%s %s: cannot check the folder %s: %s: make it readable, or move the file", kind, path, dir,
-                            strerror(errno));
+            return yk__fail(err, yk__module_status(errno), "%s %s: cannot check the folder %s: %s: make it readable, or move the file",
+                            kind, path, dir, strerror(errno));
         if ((st.st_mode & S_ISVTX) ? st.st_uid != geteuid() && st.st_uid != 0 : yk__others_can_write(&st))
             return yk__fail(err, YK_E_ABI, "%s %s: other users can write %s, a folder above it (mode %03o, owner %u, group %u), so "
                             "it is not loaded; chmod go-w it", kind, path, dir, st.st_mode & 07777u, st.st_uid, st.st_gid);
@@ -131,6 +131,12 @@ static yk_status check_above(const char *kind, const char *path, char *dir, yk_e
             break;
     }
     return YK_OK;
+}
+
+yk_status yk__module_status(int reason)
+{
+    const bool name = reason == ENOENT || reason == ENOTDIR || reason == EACCES || reason == ELOOP || reason == ENAMETOOLONG;
+    return name ? YK_E_ARG : YK_E_IO;
 }
 
 /* Refuses a file that another user could replace, as it would run inside this process. */
@@ -143,14 +149,15 @@ yk_status yk__module_check(const char *kind, const char *path, struct stat *st, 
     if (slash)
         slash[slash == dir] = 0;
     if (stat(path, st))
-        yk__fail(err, YK_E_IO, "%s %s: %s", kind, path, strerror(errno));
+        yk__fail(err, yk__module_status(errno), "%s %s: %s", kind, path, strerror(errno));
     else if (!S_ISREG(st->st_mode))
-        yk__fail(err, YK_E_IO, "%s %s: expected a file, got another kind: name the shared object", kind, path);
+        yk__fail(err, YK_E_ARG, "%s %s: expected a file, got another kind: name the shared object", kind, path);
     else if (yk__others_can_write(st))
         yk__fail(err, YK_E_ABI, "%s %s: other users can write this file (mode %03o, owner %u), so it is not loaded; "
                  "chmod go-w it", kind, path, st->st_mode & 0777u, st->st_uid);
     else if (stat(slash ? dir : ".", &folder))
-        yk__fail(err, YK_E_IO, "%s %s: cannot check its folder: %s: make it readable, or move the file", kind, path, strerror(errno));
+        yk__fail(err, yk__module_status(errno), "%s %s: cannot check its folder: %s: make it readable, or move the file", kind, path,
+                 strerror(errno));
     else if (yk__others_can_write(&folder))
         yk__fail(err, YK_E_ABI, "%s %s: other users can write its folder %s (mode %03o, owner %u), so it is not loaded; "
                  "chmod go-w it", kind, path, dir, folder.st_mode & 0777u, folder.st_uid);

@@ -19,6 +19,8 @@ bool yk__others_can_write(const struct stat *st);
 const char *yk__plugin_folder(void);
 /* The remedy if that folder has no plugin, as the end of an error that names it: ": ..". */
 const char *yk__plugin_folder_advice(void);
+/* The status for a path that cannot be read, by its errno: a wrong path is wrong input. */
+yk_status yk__module_status(int reason);
 /* Checks that the file may be loaded; *st is its own. kind: "plugin", "transport". */
 yk_status yk__module_check(const char *kind, const char *path, struct stat *st, yk_error *err);
 /* Maps a checked file, and finds its one symbol. */

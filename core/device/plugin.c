@@ -151,7 +151,7 @@ static yk_status open_path(const char *given, const char *name, yk__plugin **p, 
     char *path = realpath(given, NULL);
     struct stat st;
     if (!path)
-        return yk__fail(err, YK_E_IO, "plugin %s: %s", given, strerror(errno));
+        return yk__fail(err, yk__module_status(errno), "plugin %s: %s", given, strerror(errno));
     if (yk__module_check("plugin", path, &st, err) == YK_OK) {
         yk__plugin *known = find_file(&st);
         if (!known)

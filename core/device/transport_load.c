@@ -96,7 +96,7 @@ static yk_status load_path(const char *given, const yk_transport **table, yk_err
     struct stat st;
     void *symbol = NULL;
     if (!path)
-        return yk__fail(err, YK_E_IO, "transport %s: %s", given, strerror(errno));
+        return yk__fail(err, yk__module_status(errno), "transport %s: %s", given, strerror(errno));
     if (!yk__module_check("transport", path, &st, err) &&
         !yk__module_map("transport", path, YK_TRANSPORT_SYMBOL, &symbol, err)) {
         const yk_transport *t;

@@ -436,8 +436,9 @@ static bool is_outlived(const yk__launcher *launcher, uint32_t rank)
            member_lives(launcher, rank);
 }
 
-/* Process 1 of a container, or a subreaper, inherits what a rank's children leave behind: they are in the rank's group, and stay dead
- * processes else. Neither the rank itself is reaped here, nor the process that joined, which member_lives asks about. */
+/* Process 1 of a container, or a subreaper, inherits what a rank's children leave behind. This function reaps the dead of a running rank's
+ * group, but neither the rank nor the process that joined, which member_lives asks about. A process that outlives its rank, or has a group
+ * of its own, stays dead until the launcher ends. */
 static void reap_orphans(const yk__launcher *launcher, uint32_t rank)
 {
     const pid_t own = launcher->rank[rank].pid, member = yk__control_job_pid(launcher->job, rank);

@@ -68,8 +68,8 @@ int yk__signals_next(yk__signals *signals)
     return 0;
 }
 
-/* The kernel ignores a SIGTSTP with its default action in an orphaned process group: one of `ssh -t HOST yoke`, of tmux, or of a container,
- * in which no shell has a `fg`. Who sends SIGTSTP by kill can send SIGCONT as well. */
+/* The kernel ignores a SIGTSTP with its default action in an orphaned process group, in which no shell has a `fg`. `ssh -t HOST yoke`, tmux
+ * and a container make such groups. A sender of SIGTSTP by kill can send SIGCONT as well. */
 void yk__signals_stop(const yk__signals *signals)
 {
     const struct sigaction act = {.sa_handler = SIG_DFL};

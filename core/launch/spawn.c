@@ -187,7 +187,7 @@ static void become_rank(const yk__launcher *launcher, uint32_t rank, char **env,
     if (launcher->function)
         reset_handlers();
     signal(SIGINT, SIG_DFL); /* a shell ignores it behind '&' because of the terminal, which does not reach a rank's group */
-    sigprocmask(SIG_SETMASK, &launcher->signals.ranks, NULL);
+    sigprocmask(SIG_SETMASK, launcher->function ? &launcher->signals.mask : &launcher->signals.ranks, NULL); /* a function keeps its mask */
     yk__limit_restore();
     environ = env;
     if (launcher->function)

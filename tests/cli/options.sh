@@ -172,11 +172,11 @@ ok "launch: more hosts than one need more" \
     refuses "--nnodes 2 needs --node-rank (which host this is), --master-addr (where rank 0 listens), \
 YOKE_SECRET_FILE" launch --nnodes 2 --nproc_per_node 1 true
 ok "launch: ranks of all hosts, and of one" refuses "--num-processes 3 is of all hosts" launch --num_machines 2 --num_processes 3 true
-nodes() { # two launchers, each of one of two hosts: one job
+nodes() { # two launchers, each of one of two hosts: one job; srun's containers pass on a number, and no variable of the step
     head -c 32 /dev/urandom >"$out/secret" && chmod 600 "$out/secret" || return 1
     for node in 0 1; do
-        YOKE_SECRET_FILE=$out/secret timeout -k 5 300 "$yoke" launch --nnodes 2 --node_rank $node --nproc_per_node 1 \
-            --master_addr 127.0.0.1 --master_port "$((20000 + $$ % 9000))" \
+        YOKE_SECRET_FILE=$out/secret SLURM_PROCID=$node SLURM_NTASKS=2 timeout -k 5 300 "$yoke" launch --nnodes 2 --node_rank $node \
+            --nproc_per_node 1 --master_addr 127.0.0.1 --master_port "$((20000 + $$ % 9000))" \
             "$yoke" train --model mlp --data "idx:$out/images" --max-steps 2 --shares equal --json \
             --output-dir "$out/nodes" >"$out/node$node" 2>"$out/node$node.err" &
     done

@@ -279,6 +279,30 @@ START_TEST(a_signal_to_the_program_saves)
 }
 END_TEST
 
+/* A signal that the program blocks is pending in a rank, which takes it. */
+static int wait_for_signal(void *argument)
+{
+    sigset_t *set = argument;
+    int got = 0;
+    shared->steps = STEPS; /* the sender's sign */
+    sigwait(set, &got);
+    return got == SIGUSR1 ? 0 : 1;
+}
+
+START_TEST(ranks_block_what_the_program_blocks)
+{
+    sigset_t set, before;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &set, &before);
+    const pid_t sender = signal_later(SIGUSR1);
+    const int code = call_and_listen(wait_for_signal, &set);
+    ck_assert_msg(code == 0, "code %d: '%s'", code, shared->said);
+    ck_assert_int_eq(waitpid(sender, NULL, 0), sender);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+END_TEST
+
 START_TEST(call_after_a_job_is_refused)
 {
     yk_close(yk_open(&(yk_config){.devices = "cpu:0", .quiet = true}));
@@ -299,6 +323,7 @@ static int run_suite_function(void)
     tcase_add_test(t, restarted_job_goes_on_from_its_checkpoint);
     tcase_add_test(t, restarts_have_an_end);
     tcase_add_loop_test(t, a_signal_to_the_program_saves, 0, 2);
+    tcase_add_test(t, ranks_block_what_the_program_blocks);
     tcase_add_test(t, call_after_a_job_is_refused);
     return suite_run("function", t);
 }

@@ -4,7 +4,7 @@
 yoke=$YOKE_BUILD/yoke
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
-echo "1..23"
+echo "1..25"
 n=0
 check() { # NAME: the last command's status decides
     if [ $? -eq 0 ]; then r=ok; else r="not ok"; sed 's/^/# /' "$tmp/out" "$tmp/err"; fi
@@ -16,7 +16,7 @@ run() {
     code=$?
 }
 if [ ! -x "$yoke" ]; then
-    while [ $n -lt 23 ]; do n=$((n + 1)); echo "ok $n # SKIP yoke is not built"; done
+    while [ $n -lt 25 ]; do n=$((n + 1)); echo "ok $n # SKIP yoke is not built"; done
     exit 0
 fi
 two="cpu:0 cpu:0"
@@ -53,6 +53,10 @@ check "an unknown option names the nearest"
 run --devices "nosuch:0" true
 [ $code -eq 2 ] && grep -q "nosuch" "$tmp/err"
 check "a word that matches nothing"
+
+run --devices "./nosuch.so" true
+[ $code -eq 2 ] && grep -q "./nosuch.so: No such file" "$tmp/err"
+check "a file of a plugin that is not there"
 
 run --devices "$two" /nonexistent/program
 [ $code -eq 2 ] && grep -q "cannot start '/nonexistent/program'" "$tmp/err"
@@ -240,7 +244,10 @@ python3 - "$tmp/up" "$yoke" launch --devices "$two" -- sh -c 'echo >"$0.$YOKE_RA
 import os, signal, subprocess, sys, time
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD})
 job = subprocess.Popen(sys.argv[2:])
-while not (os.path.exists(sys.argv[1] + ".0") and os.path.exists(sys.argv[1] + ".1")): time.sleep(0.05)
+until = time.monotonic() + 60
+while not (os.path.exists(sys.argv[1] + ".0") and os.path.exists(sys.argv[1] + ".1")):
+    if job.poll() is not None or time.monotonic() > until: job.kill(); sys.exit("the ranks did not start")
+    time.sleep(0.05)
 job.send_signal(signal.SIGTERM)
 begun = time.monotonic()
 try: code = job.wait(60)
@@ -277,25 +284,44 @@ ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 os.execv(sys.argv[1], sys.argv[1:])' "$yoke" launch --devices "$two" -- python3 "$tmp/leaves.py" >"$tmp/out" 2>"$tmp/err"
 code=$?
 [ $code -eq 0 ]
-check "what a rank leaves behind is no dead process for ever"
+check "what a running rank leaves behind in its group is reaped"
 
-# Process 1 gets no signal with the default action.
-if unshare -rpf --mount-proc true 2>/dev/null; then
-    sleep 30 2>&- | unshare -rpf --mount-proc "$yoke" tokenize --tokenizer bytes - >"$tmp/out" 2>"$tmp/err" &
+# Process 1 gets no signal with the default action. Its input is a pipe that stays open and empty.
+caught() { # PID: it has its handler of SIGTERM
+    mask=$(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null)
+    [ -n "$mask" ] && [ $((0x$mask >> 14 & 1)) -eq 1 ]
+}
+trains() { # it has taken steps
+    cat "$tmp/out" "$tmp/err" | grep -q "^step"
+}
+ends_process1() { # READY COMMAND..: SIGTERM ends it once it is ready
+    ready=$1
+    shift
+    : >"$tmp/out"
+    unshare -rpf --mount-proc "$yoke" "$@" <>"$tmp/pipe" >"$tmp/out" 2>"$tmp/err" &
     job=$!
     i=0
-    until tr '\0' ' ' <"/proc/$(pgrep -P $job)/cmdline" 2>/dev/null | grep -q "tokenize" || [ $i -ge 600 ]; do
+    until { first=$(pgrep -P $job) && $ready "$first"; } || [ $i -ge 600 ] || ! kill -0 $job 2>/dev/null; do
         i=$((i + 1))
-        sleep 0.05
+        sleep 0.1
     done
-    sleep 1
-    kill -TERM "$(pgrep -P $job)"
+    kill -TERM "$first"
     timeout 10 tail -s 0.1 -f /dev/null --pid=$job || kill -9 "$(pgrep -P $job)"
     wait $job
     code=$?
     [ $code -eq 143 ]
+}
+if unshare -rpf --mount-proc true 2>/dev/null; then
+    mkfifo "$tmp/pipe"
+    ends_process1 caught tokenize --tokenizer bytes -
     check "SIGTERM ends a command that is process 1"
+    seq 1 400 >"$tmp/text"
+    ends_process1 trains train --no-enable-jit-checkpoint --devices cpu:0 --model gpt2 --data "text:$tmp/text" --tokenizer bytes \
+        --seq-len 8 --model-config n_layer=1,n_embd=8,n_head=1,vocab_size=256,n_positions=8,seq_len=8 --global-batch 4 --eval-strategy no \
+        --max-steps 1000000000 --logging-steps 1 --output-dir "$tmp/trained"
+    check "SIGTERM ends a training that saves nothing for it, as process 1"
 else
-    n=$((n + 1))
+    n=$((n + 2))
+    echo "ok $((n - 1)) # SKIP a namespace of processes is forbidden here"
     echo "ok $n # SKIP a namespace of processes is forbidden here"
 fi

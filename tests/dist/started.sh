@@ -144,7 +144,7 @@ said torchrun "rank 1: this process is rank 0 of 2 of torchrun .*(WORLD_SIZE=2, 
     said pods "rank 1: this process is rank 0 of 2 of a Kubernetes indexed job (YOKE_SIZE=2, JOB_COMPLETION_INDEX=0).*"
 check "under each launcher's variables"
 if [ -n "$named" ]; then
-    said named "rank 1; yk-own stands for 127.0.1.1 on this host, which other hosts do not reach: set YOKE_ADDR to .*"
+    said named "rank 1; if ranks are on other hosts, yk-own stands for 127.0.1.1 on this host, which they do not reach: set YOKE_ADDR to .*"
     check "a name that is a loopback address on rank 0's host alone"
 else
     n=$((n + 1))
@@ -285,7 +285,7 @@ few() { # DESCRIPTORS
     others=
     for rank in 1 2 3 0; do
         (
-            exec >"$tmp/few.$rank" 2>&1
+            exec >"$tmp/few.$rank" 2>&1 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- # inherited ones would count
             export RANK=$rank WORLD_SIZE=4 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT="$port" YOKE_DEVICES=cpu:0
             [ $rank != 0 ] || ulimit -n "$1"
             exec timeout -s KILL 20 "$program"

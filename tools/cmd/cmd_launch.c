@@ -640,7 +640,7 @@ int yk__cmd_launch(int argc, char **argv)
         return YK_EXIT_USAGE;
     if (!insert_precision(&cli, &code))
         return code;
-    if (yk__launch_check(&err)) {
+    if (part.nodes <= 1 && yk__launch_check(&err)) { /* with --nnodes the variables of another launcher may give --node-rank alone */
         yk__launch_await_turn();
         return yk__cli_usage(&command, "%s", err.text);
     }

@@ -29,6 +29,7 @@
 #define TWICE_PASSED_ON_SECONDS 0.5
 
 static const int signals[] = {SIGTERM, SIGUSR1};
+static struct sigaction replaced[sizeof signals / sizeof *signals]; /* the actions before leave_listen */
 static volatile sig_atomic_t saving;  /* a signal waits for the end of the step */
 static volatile sig_atomic_t asked;   /* the first signal; 0 before it */
 static volatile sig_atomic_t several; /* ranks, which a launcher may have started */
@@ -62,7 +63,7 @@ static void signal_take(int sig, siginfo_t *info, void *context)
     errno = kept;
 }
 
-static void take_signals(void)
+static void take_signals(bool first)
 {
     const struct sigaction take = {.sa_sigaction = signal_take, .sa_flags = SA_RESTART | SA_SIGINFO};
     struct sigaction now;
@@ -71,6 +72,8 @@ static void take_signals(void)
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         if (!sigaction(signals[i], NULL, &now) && now.sa_handler != SIG_IGN) {
             sigaction(signals[i], &take, NULL);
+            if (first)
+                replaced[i] = now;
             sigaddset(&taken, signals[i]);
         }
     pthread_sigmask(SIG_UNBLOCK, &taken, NULL); /* the parent may block them: its mask is inherited */
@@ -78,7 +81,7 @@ static void take_signals(void)
 
 void leave_listen(void)
 {
-    take_signals();
+    take_signals(true);
 }
 
 void leave_ignore(void)
@@ -86,7 +89,7 @@ void leave_ignore(void)
     struct sigaction now;
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         if (!sigaction(signals[i], NULL, &now) && (now.sa_flags & SA_SIGINFO) && now.sa_sigaction == signal_take)
-            signal(signals[i], SIG_DFL);
+            sigaction(signals[i], &replaced[i], NULL);
 }
 
 void leave_begin(const yk_job *job)
@@ -94,7 +97,7 @@ void leave_begin(const yk_job *job)
     several = yk_world_size(job) > 1;
     launcher = yk__launch_fd() >= 0 ? getppid() : 0;
     saving = true;
-    take_signals();
+    take_signals(false);
     yk__group_heeds_signal();
 }
 

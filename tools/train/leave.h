@@ -20,7 +20,7 @@ typedef struct leave {
 /* Call it first: until leave_begin a signal ends the process with YK_EXIT_AGAIN, as there is nothing to save. An ignored signal stays
  * ignored. */
 void leave_listen(void);
-/* Restores the default: a signal ends the process. */
+/* Restores the actions before leave_listen, of yoke.c: a signal ends the process, also as process 1. */
 void leave_ignore(void);
 /* Call it after yk_open, as drivers may have taken the signals: from here on a signal waits for the end of the step. */
 void leave_begin(const yk_job *job);

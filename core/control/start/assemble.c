@@ -249,8 +249,8 @@ static void loopback_write(const gather *g, char *text, size_t size)
     text[0] = 0;
     yk__tcp_own_address(g->listener, own);
     if (*own && yk__tcp_is_loopback(own) && !yk__tcp_is_loopback(name) && strncmp(name, "localhost", 9) != 0)
-        snprintf(text, size, "; %.80s stands for %.46s on this host, which other hosts do not reach: set YOKE_ADDR to an address of it in "
-                 "the job's network", name, own);
+        snprintf(text, size, "; if ranks are on other hosts, %.80s stands for %.46s on this host, which they do not reach: set YOKE_ADDR "
+                 "to an address of it in the job's network", name, own);
 }
 
 static yk__rank_names absent_names(const gather *g)

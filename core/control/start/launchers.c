@@ -155,13 +155,14 @@ static row_word numbers_read(found_launcher *found)
     return found->rank < found->size ? ROW_ONE : ROW_FAULTY;
 }
 
-/* Slurm numbers the one process of a script or shell 0. A higher number is a task of srun, though the variables of its step are missing, as
- * a container may pass on a few alone. */
+/* Slurm numbers the one process of a script or shell 0. A higher number of several tasks is a task of srun, though the variables of its
+ * step are missing, as a container may pass on a few alone. SLURM_PROCID by itself is no such job: it names one of a sweep's trainings. */
 static bool is_stripped_task(const launcher_row *row)
 {
-    unsigned long long rank;
+    unsigned long long rank, size;
     return row->needs && !strcmp(row->needs, "SLURM_STEP_ID") && !yk__variable_text(row->needs) &&
-           !yk__variable_text("SLURM_STEP_NUM_TASKS") && yk__variable_number(row->rank, &rank) && rank;
+           !yk__variable_text("SLURM_STEP_NUM_TASKS") && yk__variable_number(row->rank, &rank) && rank &&
+           yk__variable_number(row->size, &size) && size > 1;
 }
 
 /* one: an earlier row reported a single process. */
@@ -274,15 +275,23 @@ static yk_status launcher_numbers_fail(const yk__origin *origin, yk_error *err)
                     "job of its own, set YOKE_LAUNCHER=none", origin->launcher, origin->why, YK__RANKS);
 }
 
+/* SLURM_PROCID and SLURM_NTASKS look like a rank and a size, of which a user expects one training. */
+static yk_status stripped_task_fail(const yk__origin *origin, yk_error *err)
+{
+    return yk__fail(err, YK_E_ARG, "this process is one of several of %s (%s); expected SLURM_STEP_ID with them, got none: let its "
+                    "container pass on SLURM_JOB_ID, SLURM_STEP_ID, SLURM_STEP_NUM_TASKS, SLURM_STEP_NUM_NODES and SLURM_STEP_NODELIST; "
+                    "if this process is a job of its own, set YOKE_LAUNCHER=none", origin->launcher, origin->why);
+}
+
 /* Fails for one unset variable of two, or for a value that is no number. */
 static yk_status launcher_faulty(const launcher_row *row, const yk__origin *origin, yk_error *err)
 {
     yk__missing missing = {""};
+    if (is_stripped_task(row))
+        return stripped_task_fail(origin, err);
     if (row->size)
         yk__missing_add(&missing, row->size);
     yk__missing_add(&missing, row->rank);
-    if (is_stripped_task(row))
-        yk__missing_add(&missing, row->needs);
     return missing.names[0] ? yk__origin_incomplete(origin, &missing, err) : launcher_numbers_fail(origin, err);
 }
 

@@ -266,7 +266,7 @@ static yk_status accept_ranks(yk__rendezvous *v, yk_error *err)
         }
         errno = 0;
     }
-    if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE)) /* a want of memory passes, and the rank waits meanwhile */
         yk__fail(err, YK_E_IO, "taking in a rank of this host: %s", yk__limit_reason(errno).text);
     return err->status;
 }

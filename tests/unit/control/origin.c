@@ -37,6 +37,9 @@ static const origin_case cases[] = {
     {"SLURM_JOB_ID=7 SLURM_NTASKS=4 SLURM_PROCID=0 SLURM_LOCALID=0", NULL, false},
     {"SLURM_NTASKS=4 SLURM_PROCID=0 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=1", NULL, false},
     {"SLURM_PROCID=1 WORLD_SIZE=1 RANK=0", NULL, false},
+    /* a container of a sweep, which passes on the number of its training */
+    {"SLURM_PROCID=1", NULL, false},
+    {"SLURM_JOB_ID=7 SLURM_NTASKS=1 SLURM_PROCID=1", NULL, false},
     {"SLURM_NTASKS=1 SLURM_PROCID=0 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=1 PMIX_RANK=0", NULL, false},
     {"SLURM_NTASKS=4 SLURM_PROCID=0 SLURM_STEP_ID=4294967290 SLURM_STEP_NUM_TASKS=1", NULL, false},
     /* a pod without an index; one whose launcher says that it is alone */
@@ -111,9 +114,8 @@ static const origin_case cases[] = {
     {"SLURM_NTASKS=2 SLURM_PROCID=0 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2", "srun (SLURM_STEP_NUM_TASKS=2", false},
     {"SLURM_NTASKS=2 SLURM_PROCID=1 SLURM_STEP_ID=0", "srun (SLURM_NTASKS=2, SLURM_PROCID=1)", true},
     /* a container that passes on no variable of the step */
-    {"SLURM_JOB_ID=7 SLURM_NTASKS=2 SLURM_PROCID=1", "srun (SLURM_NTASKS=2, SLURM_PROCID=1), but how they find each other is not known; "
-     "not set: SLURM_STEP_ID", true},
-    {"SLURM_PROCID=1", "not set: SLURM_NTASKS, SLURM_STEP_ID", true},
+    {"SLURM_JOB_ID=7 SLURM_NTASKS=2 SLURM_PROCID=1", "srun (SLURM_NTASKS=2, SLURM_PROCID=1); expected SLURM_STEP_ID with them, got none: "
+     "let its container pass on SLURM_JOB_ID, SLURM_STEP_ID, SLURM_STEP_NUM_TASKS,", true},
     {"SLURM_STEP_NUM_TASKS=3 SLURM_PROCID=0 WORLD_SIZE=1 RANK=0", "srun (SLURM_STEP_NUM_TASKS=3", false},
     {"PMIX_RANK=0 PMIX_NAMESPACE=x", "a PMIx launcher (prterun, srun) (PMIX_RANK=0), but how they find each other is not known; not "
      "set: YOKE_RANK, YOKE_SIZE,", false},

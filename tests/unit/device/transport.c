@@ -100,7 +100,7 @@ END_TEST
 
 START_TEST(a_path_that_is_not_there_is_an_error)
 {
-    assert_refused("/nowhere/transport_sock.so", YK_E_IO, "transport /nowhere/transport_sock.so: No such file or directory");
+    assert_refused("/nowhere/transport_sock.so", YK_E_ARG, "transport /nowhere/transport_sock.so: No such file or directory");
 }
 END_TEST
 
