@@ -55,7 +55,7 @@ static bool fits_classes(yk_model *m, const yk_data *data)
     return false;
 }
 
-/* A model that takes an image as one row of numbers knows a pixel by its place: the images that it was made for say how wide a row is. */
+/* A model that takes an image as one row of numbers knows a pixel by its place. The images that it was made for say how wide a row is. */
 static bool fits_shape(yk_model *m, const yk_data *data)
 {
     int64_t chw[3], own[3];

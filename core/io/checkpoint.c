@@ -39,6 +39,8 @@
 struct yk__checkpoint {
     char *dir, *tmp, *old;
     json_t *files;
+    bool replaces; /* a folder, of which it has the permissions */
+    yk__folder_rights replaced;
 };
 
 /* ---- Files ---- */
@@ -218,14 +220,16 @@ static yk_status state_load(const char *dir, json_t **state, yk_error *err)
 static yk_status place_check(const char *dir, bool saves, yk_error *err)
 {
     yk_error why = YK_ERROR_INIT;
+    yk__folder_rights was;
     struct stat st;
     json_t *state = NULL;
     if (lstat(dir, &st))
         return YK_OK;
     if (!S_ISDIR(st.st_mode))
         return yk__fail(err, YK_E_IO, "%s: is no folder: a checkpoint cannot take its place", dir);
+    const bool known = yk__folder_rights_of(-1, dir, &was);
     if (!rmdir(dir)) /* it was empty; a check alone leaves it as it was */
-        return saves || mkdir(dir, S_IRWXU) ? YK_OK : yk__folder_mode_keep_at(dir, &st, err);
+        return saves || mkdir(dir, S_IRWXU) || !known ? YK_OK : yk__folder_rights_keep_at(dir, &was, err);
     const bool has_state = has_file(dir, STATE);
     if (has_state && state_load(dir, &state, &why) == YK_E_MEM)
         yk__fail(err, why.status, "%s", why.text);
@@ -244,24 +248,33 @@ yk_status yk__checkpoint_place(const char *dir, yk_error *err)
     return place_check(dir, false, err);
 }
 
-/* Repairs an interrupted save: moves the old checkpoint back to its place, removes half a new one. The folder for the new one has the mode
- * of the folder that it replaces, an empty one too: its owner may have closed that to other users. */
-static yk_status clear_place(const yk__checkpoint *ckpt, yk_error *err)
+/* Repairs an interrupted save: moves the old checkpoint back to its place, removes half a new one. The owner of a folder that is replaced,
+ * an empty one too, may have closed it or a file in it. The new folder is closed until it has their permissions. */
+static yk_status clear_place(yk__checkpoint *ckpt, yk_error *err)
 {
-    struct stat st, replaced = {0};
-    bool replaces = !lstat(ckpt->dir, &replaced);
+    struct stat st;
+    ckpt->replaces = yk__folder_rights_of(-1, ckpt->dir, &ckpt->replaced);
     if (place_check(ckpt->dir, true, err))
         return err->status;
     if (lstat(ckpt->dir, &st) && yk__folder_is(ckpt->old) && rename(ckpt->old, ckpt->dir))
         return yk__fail(err, YK_E_IO, "%s: cannot rename %s to it: %s", ckpt->dir, ckpt->old, strerror(errno));
     const bool there = yk__folder_is(ckpt->dir);
-    replaces = replaces || !lstat(ckpt->dir, &replaced);
+    if (there)
+        ckpt->replaces = yk__folder_rights_of(-1, ckpt->dir, &ckpt->replaced);
     if (remove_to(ckpt->old, there ? ckpt->dir : NULL, err) || remove_to(ckpt->tmp, there ? ckpt->dir : NULL, err))
         return err->status;
-    if (mkdir(ckpt->tmp, 0777))
+    if (mkdir(ckpt->tmp, ckpt->replaces ? S_IRWXU : 0777))
         return yk__fail(err, YK_E_IO, "%s: cannot make the folder: %s", ckpt->tmp, strerror(errno));
-    replaced.st_mode |= S_IRWXU; /* files are made in it */
-    return replaces ? yk__folder_mode_keep_at(ckpt->tmp, &replaced, err) : YK_OK;
+    return YK_OK;
+}
+
+/* Before the new checkpoint takes the place. */
+static yk_status rights_keep(yk__checkpoint *ckpt, yk_error *err)
+{
+    if (yk__folder_is(ckpt->dir) && yk__folder_entries_keep(ckpt->tmp, ckpt->dir, err))
+        return err->status;
+    ckpt->replaced.st.st_mode |= S_IRWXU; /* files are removed from it later */
+    return ckpt->replaces ? yk__folder_rights_keep_at(ckpt->tmp, &ckpt->replaced, err) : YK_OK;
 }
 
 char *yk__checkpoint_temporary(const char *dir)
@@ -382,6 +395,8 @@ yk_status yk__checkpoint_commit(yk__checkpoint *ckpt, json_t *state, yk_error *e
     yk_status s = write_state(ckpt, state, err);
     if (!s)
         s = yk__folder_sync(ckpt->tmp, err);
+    if (!s) /* a file may be closed to this process afterwards */
+        s = rights_keep(ckpt, err);
     if (s) {
         yk__checkpoint_abandon(ckpt);
         return s;

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "core/base/advance.h"
@@ -27,6 +28,7 @@
 
 #define STAGE ".yoke-save"
 #define GONE ".yoke-gone"
+#define ACL "system.posix_acl_access"
 
 /* Not inlined, as the library's size counts. */
 __attribute__((noinline)) static yk_status path_fail(const char *path, const char *what, yk_error *err)
@@ -168,14 +170,33 @@ yk_status yk__folder_sync_parent(const char *path, yk_error *err)
     return err->status;
 }
 
-/* An entry that replaces another file takes over its mode. */
-static void entry_mode_keep(int from, const char *name, const struct stat *old)
+/* An entry that replaces another regular file takes over its permissions. */
+static yk_status entry_rights_keep(int from, const char *name, const char *to, yk_error *err)
 {
-    const int fd = S_ISREG(old->st_mode) ? openat(from, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
-    if (fd >= 0) {
-        yk__folder_mode_keep(fd, old);
+    yk__folder_rights old;
+    char *path = yk__format("%s/%s", to, name);
+    if (!path)
+        return yk__fail_mem(err, strlen(to), "a path");
+    const bool there = yk__folder_rights_of(-1, path, &old) && S_ISREG(old.st.st_mode);
+    const int fd = there ? openat(from, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
+    if (there && (fd < 0 || !yk__folder_rights_keep(fd, &old)))
+        path_fail(path, "its permissions cannot be given to the file that replaces it", err);
+    if (fd >= 0)
         close(fd);
-    }
+    yk__free(path);
+    return err->status;
+}
+
+yk_status yk__folder_entries_keep(const char *fresh, const char *old, yk_error *err)
+{
+    struct stat st;
+    DIR *d = entries_of(yk__folder_open(fresh, err), fresh, err);
+    for (struct dirent *e; d && !err->status && (e = yk__folder_next(d, fresh, err));)
+        if (!fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode))
+            entry_rights_keep(dirfd(d), e->d_name, old, err);
+    if (d)
+        closedir(d);
+    return err->status;
 }
 
 /* With `own`, entries that `to` has already stay in `from`, and so do the caller's own. */
@@ -192,8 +213,8 @@ yk_status yk__folder_move(const char *from, const char *to, yk__folder_own own, 
         const bool there = !fstatat(dest, e->d_name, &st, own ? AT_SYMLINK_NOFOLLOW : 0);
         if (own && there)
             continue;
-        if (there)
-            entry_mode_keep(dirfd(d), e->d_name, &st);
+        if (there && entry_rights_keep(dirfd(d), e->d_name, to, err))
+            break;
         if (renameat(dirfd(d), e->d_name, dest, e->d_name))
             path_fail(to, e->d_name, err);
     }
@@ -223,45 +244,83 @@ yk_status yk__folder_exchange(const char *from, const char *to, const char *asid
 
 /* ---- Files ---- */
 
-/* A group that cannot be kept leaves its permissions to nobody: the members of another group would have them. */
-void yk__folder_mode_keep(int fd, const struct stat *old)
+/* True if a failed call means that a file has no list of permissions, or its file system none. */
+static bool acl_is_absent(int why)
 {
-    struct stat now;
-    mode_t mode = old->st_mode & 07777;
-    if (fstat(fd, &now))
-        return;
-    if (now.st_gid != old->st_gid && fchown(fd, (uid_t)-1, old->st_gid))
-        mode = (mode & ~(mode_t)(S_ISGID | S_IRWXG)) | (mode & S_IRWXO) << 3;
-    if (now.st_uid != old->st_uid && fchown(fd, old->st_uid, (gid_t)-1))
-        mode &= ~(mode_t)S_ISUID;
-    if (mode != (now.st_mode & 07777))
-        (void)!fchmod(fd, mode); /* a file system without modes */
+    return why == ENODATA || why == ENOTSUP || why == ENOSYS;
 }
 
-yk_status yk__folder_mode_keep_at(const char *dir, const struct stat *old, yk_error *err)
+bool yk__folder_rights_of(int fd, const char *path, yk__folder_rights *rights)
+{
+    if (path ? stat(path, &rights->st) : fstat(fd, &rights->st))
+        return false;
+    rights->acl_bytes = path ? getxattr(path, ACL, rights->acl, sizeof rights->acl) : fgetxattr(fd, ACL, rights->acl, sizeof rights->acl);
+    if (rights->acl_bytes < 0)
+        rights->acl_bytes = acl_is_absent(errno) ? 0 : -1;
+    return true;
+}
+
+/* The mode that remains for a file that has these permissions' list, if they have one. A list that cannot be kept leaves the bits to its
+ * owner: it may have refused users who would have the bits of the group or of other users. */
+static mode_t acl_keep(int fd, const yk__folder_rights *old, mode_t mode)
+{
+    if (old->acl_bytes > 0 && !fsetxattr(fd, ACL, old->acl, (size_t)old->acl_bytes, 0))
+        return mode;
+    const bool removed = !fremovexattr(fd, ACL) || acl_is_absent(errno); /* the folder may have given it one */
+    return old->acl_bytes || !removed ? mode & ~(mode_t)(S_IRWXG | S_IRWXO) : mode;
+}
+
+/* A group that cannot be kept leaves its permissions to nobody: the members of another group would have them. Its members are other users
+ * now, who get no more than it had. */
+bool yk__folder_rights_keep(int fd, const yk__folder_rights *old)
+{
+    struct stat now;
+    mode_t mode = old->st.st_mode & 07777;
+    if (fstat(fd, &now))
+        return false;
+    if (now.st_gid != old->st.st_gid && fchown(fd, (uid_t)-1, old->st.st_gid)) {
+        mode &= ~(mode_t)S_IRWXO | (mode & S_IRWXG) >> 3;
+        mode = (mode & ~(mode_t)(S_ISGID | S_IRWXG)) | (mode & S_IRWXO) << 3;
+        if (old->acl_bytes)
+            mode &= ~(mode_t)(S_IRWXG | S_IRWXO);
+    }
+    if (now.st_uid != old->st.st_uid && fchown(fd, old->st.st_uid, (gid_t)-1))
+        mode &= ~(mode_t)S_ISUID;
+    mode = acl_keep(fd, old, mode);
+    if (!fchmod(fd, mode))
+        return true;
+    const int why = errno; /* a file system without modes */
+    const bool wider = fstat(fd, &now) || now.st_mode & 0777 & ~mode;
+    errno = why;
+    return !wider;
+}
+
+yk_status yk__folder_rights_keep_at(const char *dir, const yk__folder_rights *old, yk_error *err)
 {
     const int fd = yk__folder_open(dir, err);
-    if (fd >= 0) {
-        yk__folder_mode_keep(fd, old);
+    if (fd >= 0 && !yk__folder_rights_keep(fd, old))
+        path_fail(dir, "the permissions of the folder that it replaces cannot be given to it", err);
+    if (fd >= 0)
         close(fd);
-    }
     return err->status;
 }
 
+/* A file of that name may be a killed run's, or one that another user keeps open: it is removed, and never written to. */
 int yk__folder_successor(const char *fresh, const char *path)
 {
-    const int flags = O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC;
-    struct stat old, left;
-    const bool there = !stat(path, &old) && S_ISREG(old.st_mode);
+    yk__folder_rights old;
+    const bool there = yk__folder_rights_of(-1, path, &old) && S_ISREG(old.st.st_mode);
     const mode_t mode = there ? S_IRUSR | S_IWUSR : 0666; /* nobody else reads it before it has its mode */
-    int fd = open(fresh, flags, mode);
-    const int why = errno;
-    if (fd < 0 && why == EACCES && !lstat(fresh, &left) && S_ISREG(left.st_mode) && !unlink(fresh)) /* a killed run left it read-only */
-        fd = open(fresh, flags, mode);
-    else
+    if (unlink(fresh) && errno != ENOENT)
+        return -1;
+    int fd = open(fresh, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+    if (fd >= 0 && there && !yk__folder_rights_keep(fd, &old)) {
+        const int why = errno;
+        close(fd);
+        unlink(fresh);
         errno = why;
-    if (fd >= 0 && there)
-        yk__folder_mode_keep(fd, &old);
+        fd = -1;
+    }
     return fd;
 }
 
@@ -457,7 +516,7 @@ yk_status yk__stage_begin(const char *dir, char **stage, yk_error *err)
     if (!whole || !path)
         yk__fail_mem(err, strlen(dir), "a path");
     else if (!yk__folder_remove(path, stage_owns, NULL, err) && (!yk__folder_is(whole) || !stage_finish(whole, dir, err)) &&
-             mkdir(path, 0777))
+             mkdir(path, S_IRWXU)) /* a file in it may replace a closed one, whose mode it has once it is moved */
         path_fail(path, "cannot make the folder", err);
     yk__free(whole);
     if (err->status)

@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 
 #include "core/base/error.h"
 
@@ -53,12 +54,24 @@ bool yk__folder_keeps(const char *real);
 /* A copy of the descriptor that a name such as /dev/stdout stands for; the caller's to close. -1 for every other name. Opened by name, a
  * file would lose its position and perhaps its content. */
 int yk__folder_opened(const char *path);
-/* Creates `fresh`, which a rename will put at the place of `path`: it has the mode of the file there and, if possible, its owner and group.
- * Without such a file it has a new file's mode. -1 with errno. */
+/* The permissions of a file or folder, for one that takes its place. */
+typedef struct yk__folder_rights {
+    struct stat st;
+    ssize_t acl_bytes; /* of its list for single users and groups; 0: it has none, -1: it cannot be read */
+    char acl[1024];
+} yk__folder_rights;
+
+/* Reads them from a path, links followed, or without one from a descriptor. False with errno. */
+bool yk__folder_rights_of(int fd, const char *path, yk__folder_rights *rights);
+/* Gives them to an open file or folder, with the owner and group if possible. What cannot be kept leaves it closed. False with errno if it
+ * stays open to more users. */
+bool yk__folder_rights_keep(int fd, const yk__folder_rights *old);
+yk_status yk__folder_rights_keep_at(const char *dir, const yk__folder_rights *old, yk_error *err); /* dir: no link */
+/* Gives each file in `fresh` the permissions of the file of its name in `old`. */
+yk_status yk__folder_entries_keep(const char *fresh, const char *old, yk_error *err);
+/* Creates `fresh`, which a rename will put at the place of `path`. It has the permissions of the file there, or without one a new file's.
+ * -1 with errno. */
 int yk__folder_successor(const char *fresh, const char *path);
-/* Gives an open file or folder the mode of the one that `old` describes, and its owner and group if possible. */
-void yk__folder_mode_keep(int fd, const struct stat *old);
-yk_status yk__folder_mode_keep_at(const char *dir, const struct stat *old, yk_error *err); /* dir: no link */
 /* The descriptor as a stream that writes; NULL with errno set, and the descriptor is closed. Without a descriptor (-1) errno stays. */
 FILE *yk__folder_stream(int fd);
 bool yk__folder_same(const char *one, const char *two); /* two names of one regular file */

@@ -18,7 +18,7 @@
 #include "core/base/number.h"
 #include "core/io/utf8.h"
 
-#define DEPTH 2048 /* levels of lists and objects */
+#define DEPTH 2048 /* levels of values */
 #define SHOWN 20   /* bytes of a token that an error repeats */
 
 typedef struct reader {
@@ -327,6 +327,8 @@ static json_t *nested_read(reader *r)
             token_refuse(r, is_list ? "']' expected" : "'}' expected");
         else if (!is_list)
             member_read(r, all);
+        else if (!token_next(r))
+            token_refuse(r, "']' expected");
         else if ((v = value_read(r)) && json_array_append_new(all, v))
             yk__fail_mem(r->err, 0, "a JSON value");
     }
@@ -342,18 +344,17 @@ static json_t *value_read(reader *r)
     const char c = token_next(r);
     json_t *v = NULL;
     size_t n;
-    if (c == '[' || c == '{') {
-        if (++r->depth > DEPTH)
-            token_refuse(r, "maximum parsing depth reached");
-        else
-            v = nested_read(r);
-        r->depth--;
-    } else if (c == '"') {
+    if (++r->depth > DEPTH)
+        token_refuse(r, "maximum parsing depth reached");
+    else if (c == '[' || c == '{')
+        v = nested_read(r);
+    else if (c == '"') {
         v = string_read(r, false, &n) ? value_or_fail(r, json_stringn_nocheck(r->buffer, n)) : NULL;
     } else if (c == '-' || (c >= '0' && c <= '9')) {
         v = number_read(r);
     } else
         v = word_read(r);
+    r->depth--;
     return v;
 }
 

@@ -39,6 +39,23 @@ trained_again() {
         has 400 "$out/m/tokenizer.json" && has 700 "$out/m/checkpoint-1" && has 755 "$out/m/checkpoint-2"
 }
 ok "a model's files, its checkpoints and its log keep theirs" trained_again
+files_within() { # in an open folder, too; a file that the new checkpoint has first is a new one
+    chmod 755 "$out/m/checkpoint-1" && chmod 600 "$out/m/checkpoint-1"/* && chmod 640 "$out/m/checkpoint-1/config.json" &&
+        rm "$out/m/checkpoint-1/tokenizer.json" && again 3 && has 755 "$out/m/checkpoint-1" && for file in "$out/m/checkpoint-1"/*; do
+            case $file in
+            */config.json) has 640 "$file" ;;
+            */tokenizer.json) has 644 "$file" ;;
+            *) has 600 "$file" ;;
+            esac || return 1
+        done
+}
+ok "each file of a checkpoint keeps its own" files_within
+put_aside() { # an interrupted save left the old checkpoint aside, and an empty folder in its place: the checkpoint's permissions count
+    mv "$out/m/checkpoint-2" "$out/m/checkpoint-2.yoke-old" && chmod 700 "$out/m/checkpoint-2.yoke-old" &&
+        chmod 600 "$out/m/checkpoint-2.yoke-old/model.safetensors" && mkdir -m 755 "$out/m/checkpoint-2" && again 3 &&
+        has 700 "$out/m/checkpoint-2" && has 600 "$out/m/checkpoint-2/model.safetensors" && [ ! -e "$out/m/checkpoint-2.yoke-old" ]
+}
+ok "one that was put aside, too" put_aside
 empty_folder() {
     mkdir -m 700 "$out/m/checkpoint-4" && again 4 && has 700 "$out/m/checkpoint-4" && [ -s "$out/m/checkpoint-4/trainer_state.json" ]
 }

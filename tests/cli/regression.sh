@@ -33,6 +33,12 @@ learned() {
         at_least "$(field eval_pearson "$out/run")" 0.95 && ! grep -q accuracy "$out/run"
 }
 ok "it learns" learned
+large_labels() { # whose squared errors are beyond float's range: the loss is undefined, and the weights are sound
+    printf 'text,score\naazz,1e30\nzzaa,-1e30\n' >"$out/large.csv" &&
+        "$yoke" eval --from "$out/m" --data "csv:$out/large.csv,label=score" --json >"$out/run" && cat "$out/run" &&
+        grep -q '"eval_loss": null, .*"total": 2}' "$out/run"
+}
+ok "labels of any size are evaluated" large_labels
 
 saved() { # what transformers reads: num_labels, and with it the loss
     python3 - "$out/m/config.json" <<'P'

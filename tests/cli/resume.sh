@@ -195,6 +195,39 @@ seed_in_short() { # seed_in_short CODE STEP: goes on there with another order of
 ok "another order of rows is for the next epoch" seed_in_short 0 3
 ok "and refused before the short batch" seed_in_short 2 2
 
+short_change() { # short_change CODE PATTERN FROM ROWS STEP ARGUMENTS...: goes on from FROM/checkpoint-STEP with ROWS of the images
+    want=$1 pattern=$2 from=$3 samples=$4 at=$5
+    shift 5
+    rm -rf "$out/c" "$out/c.log" && mkdir "$out/c" && cp -r "$from/checkpoint-$at" "$out/c" || return 1
+    mlp "$out/c" --devices cpu:0 --warmup-steps 0 --max-steps -1 --num-train-epochs 2 --max-train-samples "$samples" \
+        --resume-from-checkpoint last --log "$out/c.log" "$@" 2>"$out/err"
+    code=$?
+    cat "$out/err"
+    [ $code = "$want" ] && grep -q -e "$pattern" "$out/err"
+}
+untold() { # untold COMMAND...: from the same checkpoints by an earlier version, whose places do not tell the number of batches
+    rm -rf "$out/untold" && cp -r "$out/e" "$out/untold" && sed -i '/"batches"/d' "$out/untold"/checkpoint-*/trainer_state.json && "$@"
+}
+ok "the rows behind the short batch of a larger one are no end of the epoch" short_change 2 "do not add up to the 32 rows" "$out/e" 70 1 \
+    --global-batch 40
+ok "nor in another order" short_change 2 "were shuffled by seed 42, this job's are by 7" "$out/e" 70 1 --global-batch 40 --data-seed 7
+ok "nor in a checkpoint of an earlier version" untold short_change 2 "do not add up to the 32 rows" "$out/untold" 70 1 --global-batch 40
+ok "one batch of nearly an epoch" short_change 2 "do not add up to the 416 rows" "$out/s" 640 13 --global-batch 610
+ok "a short batch that is due, in smaller ones that drop theirs" short_change 0 "have 4, and go on at batch 16 of" "$out/e" 70 2 \
+    --global-batch 4
+ok "the same from an earlier version" untold short_change 0 "have 4, and go on at batch 16 of" "$out/untold" 70 2 --global-batch 4
+dropping_now() { # dropping_now FOLDER: the end behind the short batch is the end of the epoch that has none
+    short_change 0 . "$1" 70 3 || return 1
+    python3 - "$out/c.log" <<'P'
+import json, sys
+rows = [r for r in map(json.loads, open(sys.argv[1])) if "loss" in r and "final" not in r]
+assert [(r["step"], r["epoch"]) for r in rows] == [(3, 1), (4, 1)], rows # steps count from 1, epochs from 0
+assert all(abs(r["lr"] - want) < 1e-9 for r, want in zip(rows, (2.5e-4, 0))), rows
+P
+}
+ok "the end of an epoch, in the same batches without a short one" dropping_now "$out/e"
+ok "that from an earlier version" untold dropping_now "$out/untold"
+
 # A checkpoint after an odd number of batches, and windows of two: what is left of the window is a step, which a checkpoint can follow.
 within_a_window() {
     rm -rf "$out/i" && two_epochs "$out/i" --save-steps 13 --max-steps 14 &&

@@ -51,15 +51,15 @@ static void print_result(const yk__cli *cli, yk_job *job, const train_result *r,
                (unsigned long long)r->total);
 }
 
-/* Metrics of results that are no numbers would look like those of a poor model. */
+/* Metrics of results that are no numbers would look like those of a poor model. An infinite loss may be due to large labels. */
 static void loss_check(yk_job *job, const train_result *r)
 {
     char text[200];
     const double loss = r->value[METRIC_LOSS];
-    if (!yk_ok(job) || !r->total || isfinite(loss))
+    if (!yk_ok(job) || !r->total || !isnan(loss))
         return;
-    snprintf(text, sizeof text, "the mean loss of %llu labels is %g: the model's weights are damaged, or had diverged when they were saved",
-             (unsigned long long)r->total, loss);
+    snprintf(text, sizeof text, "the mean loss of %llu labels is nan: the model's weights are damaged, or had diverged when they were "
+             "saved", (unsigned long long)r->total);
     yk_fail(job, YK_E_NUMERIC, text);
 }
 

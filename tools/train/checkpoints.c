@@ -343,15 +343,23 @@ static bool is_number(const json_t *o, const char *key, uint64_t number)
     return !v || (json_is_string(v) ? !strcmp(json_string_value(v), text) : json_integer_value(v) == (json_int_t)number);
 }
 
-bool checkpoint_same_steps(const checkpoints *c, uint64_t rows, uint64_t batch, uint64_t accumulate)
+/* A state's number is text or, where it fits, a number. 0 without one. */
+static uint64_t number_of(const json_t *v)
+{
+    return json_is_string(v) ? strtoull(json_string_value(v), NULL, 10) : (uint64_t)json_integer_value(v);
+}
+
+bool checkpoint_same_steps(const checkpoints *c, const yk_data *data, uint64_t batch, uint64_t accumulate)
 {
     yk_error ignored = YK_ERROR_INIT;
     json_t *state = NULL;
     if (yk__checkpoint_state(c->from, &state, &ignored))
         return true;
     const json_t *place = json_array_get(json_object_get(state, "data"), 0);
-    const bool same = is_number(place, "rows", rows) && is_number(place, "global_batch", batch) &&
-                      is_number(state, "accumulate", accumulate);
+    /* An earlier version does not tell the number of batches, but none is behind the last. */
+    const bool same = is_number(place, "rows", yk_data_rows(data)) && is_number(place, "global_batch", batch) &&
+                      is_number(place, "batches", yk_data_batches(data)) && is_number(state, "accumulate", accumulate) &&
+                      number_of(json_object_get(place, "batch")) <= yk_data_batches(data);
     json_decref(state);
     return same;
 }

@@ -32,9 +32,9 @@ void checkpoint_save(checkpoints *c, yk_job *job, uint64_t steps);
  * the largest number whose files all exist in full length; a line names a newer broken one. Later checkpoints of the job count as newer
  * than any in dir. Collective. */
 void checkpoint_resume(checkpoints *c, yk_job *job, const char *from);
-/* True if the resumed checkpoint's run counted steps with as many rows per epoch, in micro batches of `batch` and `accumulate` of these
- * per step; also for a version that did not save these. */
-bool checkpoint_same_steps(const checkpoints *c, uint64_t rows, uint64_t batch, uint64_t accumulate);
+/* True if the resumed checkpoint's run counted steps with as many rows and batches per epoch, in micro batches of `batch` and
+ * `accumulate` of these per step; also for a version that did not save these. */
+bool checkpoint_same_steps(const checkpoints *c, const yk_data *data, uint64_t batch, uint64_t accumulate);
 /* Updates of the resumed checkpoint; -1 if unknown. */
 int64_t checkpoint_step(const checkpoints *c);
 /* Called by rank 0 while it holds dir's lock: removes our remains of interrupted saves. */

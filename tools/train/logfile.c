@@ -60,15 +60,20 @@ static cut cut_find(FILE *f, int64_t kept)
     return c;
 }
 
-/* Opens a file, which has the log's mode if it is new: its lines are as private there. */
+/* Opens a file, which has the log's permissions if it is new: its lines are as private there. */
 static FILE *stream_append(const char *name, FILE *like)
 {
-    struct stat st;
-    int fd = fstat(fileno(like), &st) ? -1 : open(name, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    yk__folder_rights log;
+    const int fd = yk__folder_rights_of(fileno(like), NULL, &log)
+                       ? open(name, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, S_IRUSR | S_IWUSR) : -1;
     if (fd < 0)
         return fopen(name, "ae");
-    yk__folder_mode_keep(fd, &st);
-    return fdopen(fd, "a");
+    if (yk__folder_rights_keep(fd, &log))
+        return fdopen(fd, "a");
+    const int why = errno;
+    close(fd);
+    errno = why;
+    return NULL;
 }
 
 /* Appends the range to PATH.cut. False with errno. */

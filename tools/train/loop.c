@@ -238,7 +238,7 @@ static void resume_steps(train_run *r)
 {
     if (!r->kept.from[0])
         return;
-    const bool same = checkpoint_same_steps(&r->kept, yk_data_rows(r->data), r->batch, r->accumulate);
+    const bool same = checkpoint_same_steps(&r->kept, r->data, r->batch, r->accumulate);
     if (!same) {
         yk_sched_seek(r->sched, r->steps);
         progress_say(&r->bar, "the schedule goes on at step %llu of %llu, by the rows that were trained on", (unsigned long long)r->steps,

@@ -66,7 +66,7 @@ static int64_t lines_kept(const train_run *r)
 {
     if (!r->kept.from[0])
         return r->kept.again ? LOGFILE_NO_STEP : yk__cli_on(r->cli, "overwrite-output-dir") ? LOGFILE_ANEW : LOGFILE_ASIDE;
-    return checkpoint_same_steps(&r->kept, yk_data_rows(r->data), r->batch, r->accumulate) ? (int64_t)r->steps
+    return checkpoint_same_steps(&r->kept, r->data, r->batch, r->accumulate) ? (int64_t)r->steps
                                                                                           : checkpoint_step(&r->kept);
 }
 

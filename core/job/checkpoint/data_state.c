@@ -48,6 +48,7 @@ static json_t *describe_place(yk_data *d)
     yk__json_put(&o, "batch", yk__state_of_count(batch));
     yk__json_put(&o, "global_batch", json_integer(yk__data_batch(d)));
     yk__json_put(&o, "rows", yk__state_of_count(yk_data_rows(d)));
+    yk__json_put(&o, "batches", yk__state_of_count(yk_data_batches(d)));
     yk__json_put(&o, "content", json_string(write_content(d, text)));
     yk__json_put(&o, "order_seed", yk__state_of_count(d->order_seed));
     if (yk_data_class_name(d, 0)) /* else labels are numbers, or absent */
@@ -93,9 +94,20 @@ static yk_status check_names(const yk_data *d, const char *dir, const json_t *wa
 /* A place in rows. */
 typedef struct place_rows {
     uint64_t used; /* of its epoch */
-    bool within;   /* some of the epoch's batches are used, and this job has more of them */
+    bool within;   /* some of the epoch's rows are used, and this job has more batches of it */
     bool ends;     /* the epoch's batches are used up */
 } place_rows;
+
+/* True behind the epoch's last batch. A state of an earlier version does not tell the number of batches: its short last batch was dropped
+ * if this job drops that and the rest is none of this job's batches either. */
+static bool place_ends(const yk_data *d, const json_t *place, uint64_t batch, uint64_t left)
+{
+    const uint64_t was = (uint64_t)json_integer_value(json_object_get(place, "global_batch")), now = (uint64_t)yk__data_batch(d);
+    uint64_t batches;
+    if (!batch || yk__state_count(json_object_get(place, "batches"), &batches))
+        return batch && batch >= batches;
+    return !left || (left < was && left < now && yk_data_batches(d) * now < yk_data_rows(d));
+}
 
 /* An epoch's last batch may be short: the rows of its batches are then more than the epoch has. */
 static place_rows rows_at(const yk_data *d, const json_t *place)
@@ -106,9 +118,9 @@ static place_rows rows_at(const yk_data *d, const json_t *place)
     yk__state_count(json_object_get(place, "batch"), &batch);
     if (!yk__state_count(json_object_get(place, "rows"), &all))
         all = UINT64_MAX;
-    const uint64_t used = was && batch <= all / was ? batch * was : all, left = all - used;
-    const bool drops = yk_data_batches(d) * now < yk_data_rows(d), ends = batch && (!left || (drops && (left < now || left < was)));
-    return (place_rows){.used = used, .within = was && batch && !ends, .ends = ends};
+    const uint64_t used = was && batch <= all / was ? batch * was : all;
+    const bool ends = place_ends(d, place, batch, all - used);
+    return (place_rows){.used = used, .within = was && batch && !ends && used / now < yk_data_batches(d), .ends = ends};
 }
 
 /* Between epochs any order will do. */
@@ -165,9 +177,9 @@ static bool convert_batch(const yk_data *d, const char *dir, const json_t *place
     const json_int_t was = json_integer_value(json_object_get(place, "global_batch")), now = yk__data_batch(d);
     const place_rows rows = rows_at(d, place);
     uint64_t all;
-    if (was <= 0 || was == now || !*batch)
-        return true;
     const bool ends = rows.ends && yk__state_count(json_object_get(place, "rows"), &all) && all == yk_data_rows(d);
+    if (was <= 0 || !*batch || (was == now && !ends))
+        return true;
     if (!ends && rows.used % (uint64_t)now) {
         yk__job_failf(d->job, YK_E_ARG,
                       "%s was made with batches of %lld rows, this job's have %lld, which do not add up to the %llu "
@@ -177,7 +189,7 @@ static bool convert_batch(const yk_data *d, const char *dir, const json_t *place
         return false;
     }
     *batch = ends ? yk_data_batches(d) : rows.used / (uint64_t)now;
-    if (!d->job->team.rank)
+    if (was != now && !d->job->team.rank)
         yk__log(YK_LOG_WARN, "resume", "%s was made with batches of %lld rows; this job's have %lld, and go on at batch %llu of the epoch",
                 dir, (long long)was, (long long)now, (unsigned long long)*batch);
     return true;

@@ -45,15 +45,15 @@ static yk_status make_parent(const char *dir, yk_error *err)
  * again. */
 static yk_status try_place(const char *dir, yk_error *err)
 {
-    struct stat was;
-    const bool was_there = !lstat(dir, &was) && S_ISDIR(was.st_mode);
+    yk__folder_rights was;
+    const bool was_there = yk__folder_is(dir) && yk__folder_rights_of(-1, dir, &was);
     yk__checkpoint *c;
     if (make_parent(dir, err) || yk__checkpoint_begin(dir, &c, err))
         return yk__fail_in(err, "YOKE_EMERGENCY_CHECKPOINT");
     yk__checkpoint_abandon(c);
     if (!was_there || yk__folder_is(dir) || mkdir(dir, S_IRWXU))
         return YK_OK;
-    return yk__folder_mode_keep_at(dir, &was, err);
+    return yk__folder_rights_keep_at(dir, &was, err);
 }
 
 bool yk__emergency_is(const yk_job *job, const char *dir)

@@ -126,6 +126,7 @@ static bool rows_ok(const state_reader *l, const json_t *place)
         if (!json_is_string(json_array_get(classes, i)))
             return fail_value(l, "data: classes", json_array_get(classes, i), "names");
     return count_ok(l, place, "rows", "data: rows", MOST_COUNT, NULL) &&
+           (!json_object_get(place, "batches") || count_ok(l, place, "batches", "data: batches", MOST_COUNT, NULL)) &&
            count_ok(l, place, "order_seed", "data: order_seed", UINT64_MAX, NULL) &&
            (json_is_string(content) || fail_value(l, "data: content", content, "a sum as text")) &&
            (!classes || json_is_array(classes) || fail_value(l, "data: classes", classes, "a list of names"));

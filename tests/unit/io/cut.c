@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "core/base/mem.h"
@@ -31,7 +32,35 @@ static struct swap {
     int opens;             /* opens of `to` before that; 0: no swap */
 } swap;
 
+static bool owner_stays, list_refused; /* no fchown, no fsetxattr */
+static int chmod_to = -1;              /* fchmod fails and sets that mode; -1: it does its work */
+
 /* libc's place: the core's calls come here. */
+int fchown(int fd, uid_t owner, gid_t group)
+{
+    int (*libc)(int, uid_t, gid_t) = (int (*)(int, uid_t, gid_t))dlsym(RTLD_NEXT, "fchown");
+    errno = EPERM;
+    return owner_stays ? -1 : libc(fd, owner, group);
+}
+
+int fchmod(int fd, mode_t mode)
+{
+    int (*libc)(int, mode_t) = (int (*)(int, mode_t))dlsym(RTLD_NEXT, "fchmod");
+    if (chmod_to < 0)
+        return libc(fd, mode);
+    ck_assert_int_eq(libc(fd, (mode_t)chmod_to), 0);
+    errno = EPERM;
+    return -1;
+}
+
+int fsetxattr(int fd, const char *name, const void *value, size_t bytes, int flags)
+{
+    int (*libc)(int, const char *, const void *, size_t, int) =
+        (int (*)(int, const char *, const void *, size_t, int))dlsym(RTLD_NEXT, "fsetxattr");
+    errno = ENOTSUP;
+    return list_refused ? -1 : libc(fd, name, value, bytes, flags);
+}
+
 struct dirent *readdir(DIR *dir)
 {
     struct dirent *(*libc)(DIR *) = (struct dirent * (*)(DIR *)) dlsym(RTLD_NEXT, "readdir");
@@ -370,6 +399,137 @@ START_TEST(a_descriptor_that_takes_no_stream_is_closed)
 }
 END_TEST
 
+/* ---- Permissions of a file that is replaced ---- */
+
+static int mode_of(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) ? -1 : (int)(st.st_mode & 07777);
+}
+
+static void file_make(const char *path, const char *text, mode_t mode)
+{
+    const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    ck_assert(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) && !close(fd) && !chmod(path, mode));
+}
+
+/* Fresh places in a fresh folder: of a file, and of the one that will replace it. */
+static void places_make(char dir[64], char path[96], char fresh[96])
+{
+    strcpy(dir, "/tmp/yoke-cut-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(path, 96, "%s/file", dir);
+    snprintf(fresh, 96, "%s/file" YK__FOLDER_TMP, dir);
+}
+
+START_TEST(files_that_will_replace_closed_ones_are_closed_before)
+{
+    char dir[64], path[96], fresh[96], *stage = NULL;
+    yk_error err = YK_ERROR_INIT;
+    places_make(dir, path, fresh);
+    const mode_t before = umask(022);
+    ck_assert_msg(!yk__stage_begin(dir, &stage, &err), "%s", err.text);
+    umask(before);
+    ck_assert_int_eq(mode_of(stage), 0700);
+    yk__stage_abandon(dir);
+    yk__free(stage);
+    rmdir(dir);
+}
+END_TEST
+
+/* A link to another file, a FIFO, a link to nowhere: it goes, and nothing is written to it. */
+START_TEST(a_file_under_construction_is_none_that_was_there)
+{
+    char dir[64], path[96], fresh[96], own[96], text[8] = "";
+    yk_error err = YK_ERROR_INIT;
+    places_make(dir, path, fresh);
+    snprintf(own, sizeof own, "%s/one", dir);
+    file_make(own, "text", 0644);
+    for (int kind = 0; kind < 3; kind++) {
+        ck_assert_int_eq(kind == 0 ? link(own, fresh) : kind == 1 ? mkfifo(fresh, 0666) : symlink("nowhere", fresh), 0);
+        ck_assert_msg(!yk__folder_write_file(path, "new", 3, &err), "%d: %s", kind, err.text);
+        ck_assert(mode_of(fresh) == -1 && mode_of(path) == 0644);
+        const int fd = open(own, O_RDONLY | O_CLOEXEC);
+        ck_assert(read(fd, text, sizeof text) == 4 && !memcmp(text, "text", 4) && !close(fd));
+    }
+    unlink(own);
+    unlink(path);
+    rmdir(dir);
+}
+END_TEST
+
+START_TEST(a_file_that_stays_open_to_more_users_replaces_none)
+{
+    static const struct row {
+        mode_t old;
+        int becomes;
+        bool replaces;
+    } rows[] = {{0600, 0644, false}, {0640, 0644, false}, {0644, 0600, true}, {0644, 0640, true}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char dir[64], path[96], fresh[96];
+        yk_error err = YK_ERROR_INIT;
+        places_make(dir, path, fresh);
+        file_make(path, "old", rows[i].old);
+        chmod_to = rows[i].becomes;
+        const yk_status s = yk__folder_write_file(path, "new", 3, &err);
+        chmod_to = -1;
+        ck_assert_msg(s == (rows[i].replaces ? YK_OK : YK_E_IO) && mode_of(fresh) == -1, "%zu: %d %s", i, (int)s, err.text);
+        ck_assert_int_eq(mode_of(path), rows[i].replaces ? rows[i].becomes : (int)rows[i].old);
+        unlink(path);
+        rmdir(dir);
+    }
+}
+END_TEST
+
+START_TEST(a_group_that_is_lost_gives_its_permissions_to_nobody)
+{
+    static const int modes[][2] = {{0604, 0600}, {0640, 0600}, {0647, 0644}, {0664, 0644}, {0666, 0666}, {0600, 0600}};
+    char dir[64], path[96], fresh[96];
+    yk__folder_rights old;
+    places_make(dir, path, fresh);
+    file_make(path, "", 0600);
+    const int fd = open(path, O_RDWR | O_CLOEXEC);
+    ck_assert(fd >= 0 && yk__folder_rights_of(fd, NULL, &old));
+    old.st.st_gid++;
+    owner_stays = true;
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        old.st.st_mode = S_IFREG | (mode_t)modes[i][0];
+        ck_assert(yk__folder_rights_keep(fd, &old));
+        ck_assert_int_eq(mode_of(path), modes[i][1]);
+    }
+    owner_stays = false;
+    close(fd);
+    unlink(path);
+    rmdir(dir);
+}
+END_TEST
+
+/* A list has version 2, and entries of a tag, permissions and an id: the owner, user 4711, the group, the mask, other users. */
+START_TEST(a_list_of_permissions_is_kept_or_leaves_the_file_closed)
+{
+    static const unsigned char list[] = {2, 0, 0, 0, 1, 0, 6, 0, 255, 255, 255, 255, 2, 0, 4, 0, 0x67, 0x12, 0, 0, 4, 0, 0, 0, 255, 255,
+                                         255, 255, 16, 0, 4, 0, 255, 255, 255, 255, 32, 0, 0, 0, 255, 255, 255, 255};
+    const char *const name = "system.posix_acl_access";
+    char dir[64], path[96], fresh[96];
+    unsigned char kept[128];
+    yk_error err = YK_ERROR_INIT;
+    places_make(dir, path, fresh);
+    file_make(path, "old", 0600);
+    if (!setxattr(path, name, list, sizeof list, 0)) { /* else this file system has none */
+        ck_assert_int_eq(mode_of(path), 0640); /* the mask */
+        ck_assert_msg(!yk__folder_write_file(path, "new", 3, &err), "%s", err.text);
+        ck_assert_int_eq(getxattr(path, name, kept, sizeof kept), sizeof list);
+        ck_assert(!memcmp(kept, list, sizeof list) && mode_of(path) == 0640);
+        list_refused = true;
+        ck_assert_msg(!yk__folder_write_file(path, "new", 3, &err), "%s", err.text);
+        list_refused = false;
+        ck_assert(getxattr(path, name, kept, sizeof kept) < 0 && mode_of(path) == 0600);
+    }
+    unlink(path);
+    rmdir(dir);
+}
+END_TEST
+
 int main(void)
 {
     TCase *t = tcase_create("cut");
@@ -383,5 +543,10 @@ int main(void)
     tcase_add_test(t, units_of_types_are_the_parts_that_have_an_order);
     tcase_add_test(t, a_device_is_written_from_its_begin_and_a_file_that_another_process_has_open_at_its_end);
     tcase_add_test(t, a_descriptor_that_takes_no_stream_is_closed);
+    tcase_add_test(t, files_that_will_replace_closed_ones_are_closed_before);
+    tcase_add_test(t, a_file_under_construction_is_none_that_was_there);
+    tcase_add_test(t, a_file_that_stays_open_to_more_users_replaces_none);
+    tcase_add_test(t, a_group_that_is_lost_gives_its_permissions_to_nobody);
+    tcase_add_test(t, a_list_of_permissions_is_kept_or_leaves_the_file_closed);
     return suite_run("cut", t);
 }

@@ -133,7 +133,7 @@ static void *malloc_small(size_t bytes)
     return NULL;
 }
 
-/* Whether one request fails or every large one does, a text is read whole or not at all. */
+/* A text is read whole or not at all, if one request fails and if every large one does. */
 START_TEST(no_letter_is_lost_without_memory)
 {
     for (size_t i = 0; i < sizeof long_tokens / sizeof *long_tokens; i++) {
@@ -173,6 +173,8 @@ START_TEST(faults_behind_long_tokens_are_named_in_place)
         {"[\"a value of many letters\",\n\"and of many more of them]", "t: line 2, column 26: not JSON: premature end of input"},
         {"{\"a key of many letters\": 1,\n \"a key of many letters\": 2}", "t: line 2, column 24: not JSON: duplicate object key"},
         {"{\"a key of many letters\": 1e999}", "t: line 1, column 31: not JSON: real number overflow near '1e999'"},
+        {"[", "t: line 1, column 1: not JSON: ']' expected near end of file"},
+        {"{\"a key of many letters\": [1, ", "t: line 1, column 30: not JSON: ']' expected near end of file"},
         {"\"a text of many letters\"", "t: line 1, column 24: not JSON: '[' or '{' expected"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -184,9 +186,10 @@ START_TEST(faults_behind_long_tokens_are_named_in_place)
 }
 END_TEST
 
+/* A value in the lists is a level too. */
 START_TEST(lists_are_as_deep_as_promised)
 {
-    enum { DEEP = 2048 };
+    enum { DEEP = 2047 };
     for (int deep = DEEP; deep <= DEEP + 1; deep++) {
         char text[2 * DEEP + 64];
         yk_error err = YK_ERROR_INIT;
@@ -196,7 +199,7 @@ START_TEST(lists_are_as_deep_as_promised)
         const size_t n = strlen(text);
         memset(text + n, ']', (size_t)deep);
         const yk_status s = yk__json_parse("t", text, n + (size_t)deep, 0, &v, &err);
-        ck_assert_msg(deep == DEEP ? !s : s == YK_E_FORMAT && strstr(err.text, "line 1, column 2049: not JSON: maximum parsing depth"),
+        ck_assert_msg(deep == DEEP ? !s : s == YK_E_FORMAT && strstr(err.text, "line 1, column 2073: not JSON: maximum parsing depth"),
                       "%d: %s", deep, err.text);
         json_decref(v);
     }
