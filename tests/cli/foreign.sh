@@ -127,6 +127,24 @@ ranks() { # processors of a file count as ranks in the batch of another
         unset YOKE_DEVICES
         dry 0 --config-file "$out/two.yaml" --deepspeed "$out/batch.json"
     ) && [ "$(made)" = "global-batch 8 gradient-accumulation-steps 2 " ] || { made; return 1; }
+    printf 'distributed_type: MULTI_CPU\nnum_processes: 40\n' >"$out/forty.yaml" # more than there are cores
+    (
+        unset YOKE_DEVICES
+        dry 0 --config-file "$out/forty.yaml" --deepspeed '{"train_batch_size": 160, "train_micro_batch_size_per_gpu": 4}'
+    ) && [ "$(made)" = "global-batch 160 gradient-accumulation-steps 1 " ] || { made; return 1; }
+    printf '{"train_batch_size": 16, "train_micro_batch_size_per_gpu": 2}' >"$out/batch.json"
+    printf 'distributed_type: DEEPSPEED\nnum_processes: 4\ndeepspeed_config:\n  deepspeed_config_file: %s\n' "$out/batch.json" \
+        >"$out/four.yaml"
+    YOKE_DEVICES=cpu/2 dry 0 --config-file "$out/four.yaml" && # devices that count take the place of the file's number
+        [ "$(made)" = "global-batch 4 gradient-accumulation-steps 4 " ] || { made; return 1; }
+    "$yoke" config --dry-run --config-file "$out/four.yaml" >"$out/shown" && # nobody counts: the file's number
+        grep -q -e '--gradient-accumulation-steps 2$' "$out/shown" || { cat "$out/shown"; return 1; }
+    printf '{"train_batch_size": 16, "train_micro_batch_size_per_gpu": 8}' >"$out/batch.json"
+    for of in '-n 2' '--nproc-per-node 2'; do
+        # shellcheck disable=SC2086
+        "$yoke" launch --dry-run $of --config-file "$out/four.yaml" -- "$yoke" train >"$out/shown" 2>"$out/err" ||
+            { echo "$of"; cat "$out/shown" "$out/err"; return 1; }
+    done
 }
 ok "ranks of a file in the batch of another" ranks
 

@@ -186,11 +186,14 @@ static double ranks_count(const settings *s)
 {
     char spec[32];
     const char *own = file_devices(s, spec), *specs = s->devices ? s->devices : own ? own : getenv("YOKE_DEVICES");
+    const settings_option *ranks = settings_find(s, SETTINGS_LAUNCH, "num-processes");
     struct yk__placement *place = NULL;
     yk_error err = YK_ERROR_INIT;
     uint32_t n = 0;
+    if (specs == spec)
+        return atoi(ranks->value);
     if (!specs || !*specs)
-        return 1;
+        return ranks ? 0 : 1; /* 0: the file's number */
     yk__launch_select(specs, &place, &n, &err);
     yk__free(place);
     return err.status ? 0 : n;

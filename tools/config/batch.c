@@ -88,6 +88,24 @@ static void batch_put(settings *s, double all, const batch_part *micro, const ba
         put_number(s, "global-batch", derived ? micro->number * ranks : all / (steps->number > 0 ? steps->number : 1), of);
 }
 
+/* Ranks that the command line or a file says, by yoke launch's two options; 0: it says none, or a word (gpu) that counts devices. */
+static double ranks_said(const settings *s, bool typed)
+{
+    const settings_option *all = settings_find(s, SETTINGS_LAUNCH, "num-processes"), *hosts = settings_find(s, SETTINGS_LAUNCH, "nnodes");
+    const settings_option *each = settings_find(s, SETTINGS_LAUNCH, "nproc-per-node");
+    const double on_all = typed ? settings_typed_number(s, "num-processes") : all && all->value ? strtod(all->value, NULL) : 0;
+    const double on_each = typed ? settings_typed_number(s, "nproc-per-node") : each && each->value ? strtod(each->value, NULL) : 0;
+    const double said = settings_typed_number(s, "nnodes"), nodes = said > 0 ? said : hosts && hosts->value ? strtod(hosts->value, NULL) : 1;
+    return on_all > 0 ? on_all : on_each * nodes;
+}
+
+/* Ranks of the job, as it starts them: typed ones, else devices, else a file's number. 0: not known yet. */
+static double ranks_find(const settings *s)
+{
+    const double typed = ranks_said(s, true), counted = typed > 0 || !s->ranks_count ? typed : s->ranks_count(s);
+    return counted > 0 || settings_typed(s, "num-processes") || settings_typed(s, "nproc-per-node") ? counted : ranks_said(s, false);
+}
+
 /* Without a micro batch the rows of a step are over all ranks, whose parts may be unequal here. A micro batch or accumulation that is typed
  * counts in place of a file's, so that the rows of a step stay. A typed --global-batch takes the place of train_batch_size itself. */
 void settings_settle_batch(settings *s)
@@ -101,8 +119,8 @@ void settings_settle_batch(settings *s)
         batch_part steps = part_find(s, STEPS_OPTION, NULL);
         if (!(steps.number > 0) && !(micro.number > 0) && (steps.number = number_preset(s, STEPS_OPTION)) > 0)
             snprintf(steps.name, sizeof steps.name, "--" STEPS_OPTION " %.15g", steps.number);
-        if (micro.number > 0 && !(s->ranks > 0) && s->ranks_count)
-            s->ranks = s->ranks_count(s);
+        if (micro.number > 0 && !(s->ranks > 0))
+            s->ranks = ranks_find(s);
         const double ranks = micro.number > 0 && s->ranks > 0 ? s->ranks : 1;
         if (settings_typed_number(s, "global-batch") > 0 || batch_agrees(s, all, &micro, &steps, ranks))
             batch_put(s, all, &micro, &steps, ranks, own);
