@@ -119,6 +119,32 @@ schedules() { # a file takes each setting of each schedule of DeepSpeed, as the 
 }
 ok "settings of DeepSpeed's schedules" schedules
 
+cycles() { # OPTIMIZER|MORE OF THE SCHEDULE|TYPED|what the run has, or refuses
+    while IFS='|' read -r optimizer more typed want; do
+        printf '{"optimizer": %s, "scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0%s}}}' "$optimizer" "$more" \
+            >"$out/cycle.json"
+        # shellcheck disable=SC2086
+        dry "$(case $want in *:*) echo 2 ;; *) echo 0 ;; esac)" --deepspeed "$out/cycle.json" --max-steps 9 $typed || return 1
+        case "$(made) $(cat "$out/err")" in
+        *"$want"*) continue ;;
+        esac
+        echo "$optimizer $more $typed: expected $want, got $(made)"
+        cat "$out/err"
+        return 1
+    done <<'T'
+{"type": "SGD", "params": {"momentum": 0.5}}|||of SGD as it is: expected cycle_min_mom and cycle_max_mom 0.5
+{"type": "SGD"}|, "cycle_min_mom": 0, "cycle_max_mom": 0.9||as it is: expected cycle_min_mom and cycle_max_mom 0, its
+{"type": "SGD", "params": {"momentum": 0.5}}|, "cycle_min_mom": 0.5, "cycle_max_mom": 0.5||momentum 0.5 optim sgd
+{"type": "SGD"}|, "cycle_min_mom": 0.5, "cycle_max_mom": 0.5|--momentum 0.5|optim sgd
+{"type": "SGD"}|, "cycle_min_mom": 0.5, "cycle_max_mom": 0.5, "decay_mom_rate": 1|--momentum 0.5|scheduler.type: DeepSpeed's OneCycle leaves
+{"type": "Adam"}|||adam-beta2 0.99 learning-rate
+{"type": "Adam", "params": {"betas": [0.8, 0.99]}}|||adam-beta2 0.99 learning-rate
+{"type": "Adam", "params": {"betas": [0.8, 0.999]}}|||params.betas: DeepSpeed's OneCycle has 0.99 for the second
+{"type": "Adam", "params": {"betas": [0.8, 0.999]}}||--adam-beta2 0.999|optim adamw
+T
+}
+ok "OneCycle of DeepSpeed has the second beta 0.99 for Adam, and no momentum for SGD" cycles
+
 ranks() { # processors of a file count as ranks in the batch of another
     [ -n "$yaml" ] || return 0
     printf 'distributed_type: MULTI_CPU\nnum_processes: 2\n' >"$out/two.yaml"

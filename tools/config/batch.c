@@ -95,8 +95,8 @@ static double ranks_said(const settings *s, bool typed)
     const settings_option *each = settings_find(s, SETTINGS_LAUNCH, "nproc-per-node");
     const double on_all = typed ? settings_typed_number(s, "num-processes") : all && all->value ? strtod(all->value, NULL) : 0;
     const double on_each = typed ? settings_typed_number(s, "nproc-per-node") : each && each->value ? strtod(each->value, NULL) : 0;
-    const double said = settings_typed_number(s, "nnodes"), nodes = said > 0 ? said : hosts && hosts->value ? strtod(hosts->value, NULL) : 1;
-    return on_all > 0 ? on_all : on_each * nodes;
+    const double nodes = settings_typed_number(s, "nnodes"), of_file = hosts && hosts->value ? strtod(hosts->value, NULL) : 1;
+    return on_all > 0 ? on_all : on_each * (nodes > 0 ? nodes : of_file);
 }
 
 /* Ranks of the job, as it starts them: typed ones, else devices, else a file's number. 0: not known yet. */

@@ -364,10 +364,49 @@ static void settle_rate(settings *s)
     s->option[own - s->option].value = joined;
 }
 
+/* A setting of the list "a=1,b=2". */
+static double listed_number(const char *list, const char *name, double preset)
+{
+    const size_t n = strlen(name);
+    for (; *list; list += strcspn(list, ","), list += *list == ',')
+        if (!strncmp(list, name, n) && list[n] == '=')
+            return strtod(list + n + 1, NULL);
+    return preset;
+}
+
+/* OneCycle of DeepSpeed gives Adam the second beta 0.99, and leaves SGD's momentum as it is. Yoke's cycle changes the momentum alone, of
+ * any optimizer. */
+static void settle_cycle(settings *s)
+{
+    const settings_option *type = settings_find(s, SETTINGS_TRAIN, "lr-scheduler-type");
+    const settings_option *optim = settings_find(s, SETTINGS_TRAIN, "optim");
+    const settings_option *beta = settings_find(s, SETTINGS_TRAIN, "adam-beta2"), *of = settings_find(s, SETTINGS_TRAIN, "momentum");
+    const settings_option *list = settings_find(s, SETTINGS_TRAIN, "lr-scheduler-kwargs");
+    const char *typed = settings_typed(s, "optim"), *name = typed ? typed : optim && optim->value ? optim->value : "adamw";
+    if (!type || !type->value || strcmp(type->value, "OneCycle") || !type->key || strcmp(type->key, "type") ||
+        settings_typed(s, "lr-scheduler-type"))
+        return;
+    if (strcmp(name, "sgd") && !settings_typed(s, "adam-beta2")) {
+        settings_preset(s, "adam-beta2", "0.99", type->file);
+        if (beta && beta->value && beta->key && !strcmp(beta->key, "betas") && strtod(beta->value, NULL) != 0.99)
+            settings_say(s, beta->file, beta->line, "optimizer.params.betas", "DeepSpeed's OneCycle has 0.99 for the second: "
+                         "expected 0.99, got %s (a typed --adam-beta2 takes its place)", beta->value);
+    }
+    if (strcmp(name, "sgd") || settings_typed(s, "lr-scheduler-kwargs"))
+        return;
+    const char *given = settings_typed(s, "momentum"), *said = list && list->value ? list->value : "";
+    const double m = given ? strtod(given, NULL) : of && of->value ? strtod(of->value, NULL) : 0.9;
+    if (listed_number(said, "cycle_min_mom", 0.8) != m || listed_number(said, "cycle_max_mom", 0.9) != m ||
+        listed_number(said, "decay_mom_rate", 0) != 0)
+        settings_say(s, type->file, type->line, "scheduler.type", "DeepSpeed's OneCycle leaves the momentum of SGD as it is: expected "
+                     "cycle_min_mom and cycle_max_mom %.15g, its momentum, and decay_mom_rate 0", m);
+}
+
 void settings_settle(settings *s)
 {
     settings_settle_batch(s);
     settle_rate(s);
+    settle_cycle(s);
 }
 
 /* "host", "nvme:DIR", or NULL, of a place's device. read: the stage has a use for it. */
