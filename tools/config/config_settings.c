@@ -365,6 +365,10 @@ static bool is_off(const yk__tree *node, const char *off)
         const yk__tree *enabled = yk__tree_get(node, "enabled");
         return !node->child || (enabled && enabled->kind == YK__TREE_TEXT && yk__cli_truth(enabled->text) == 0);
     }
+    if (off && *off == '=') { /* a number, where 0 asks for something */
+        char *end;
+        return is_nothing(node) || is_automatic(node) || (yk__number_read(node->text, &end) == strtod(off + 1, NULL) && !*end);
+    }
     if (off && !strcmp(off, "true")) /* a key that asks for something where it is false */
         return yk__cli_truth(node->text) == 1 || is_automatic(node);
     return !*node->text || yk__cli_truth(node->text) == 0 || yk__word_find("none|null|auto", node->text, strlen(node->text)) >= 0 ||
@@ -563,8 +567,7 @@ static void option_put(settings *s, const settings_key *row, const char *file, c
                  row->kind == SETTINGS_SWITCH ? NULL : node->text, file, settings_of(node));
 }
 
-/* True for keys that begin as comments do, and for "comment" itself. */
-static bool is_comment(const char *key)
+bool settings_is_comment(const char *key)
 {
     return *key == '_' || *key == '#' || !strncmp(key, "//", 2) || !strcasecmp(key, "comment") || !strcasecmp(key, "comments");
 }
@@ -577,7 +580,7 @@ static void key_walk(settings *s, const settings_table *table, const char *file,
     const settings_key *row = strchr(node->key, '.') ? NULL : row_find(table, path); /* a dot is of a path, not of a key */
     const bool empty = row && row->kind == SETTINGS_TEXT && node->kind == YK__TREE_TEXT && !*node->text;
     const bool nothing = empty || is_nothing(node), automatic = table->automatic && is_automatic(node);
-    if (!row && table->comments && is_comment(node->key)) {
+    if (!row && table->comments && settings_is_comment(node->key)) {
         item_add(s, SETTINGS_IDLE, file, node, shown, "a comment");
         return;
     }

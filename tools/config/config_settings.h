@@ -44,7 +44,8 @@ typedef struct settings_key {
     settings_kind kind;
     settings_fate fate;
     const char *words;   /* SETTINGS_WORD: a list of core/base/word.h; numbers: "LEAST MOST"; NULL for any */
-    const char *off;     /* refused key: values that request nothing, besides false, no, none, null, 0 and {}; NULL for no others */
+    const char *off;     /* refused key: values that request nothing, besides false, no, none, null, 0 and {}; NULL for no others;
+                          * "=-1": this number alone */
     const char *option;  /* option that takes the value: "train:max-grad-norm", "env:YOKE_WIRE"; NULL: see `why`, or settings_finish */
     const char *why;     /* its meaning here, or the reason why it has none */
 } settings_key;
@@ -170,6 +171,8 @@ void settings_part_of(settings *s, const char *name, const char *value, const ch
 void settings_walk(settings *s, const settings_table *table, const char *file, yk__tree *map, const char *shown, const char *strip);
 /* The member that is called NAME, or PREFIX and NAME, and has a text; NULL if absent, null or "auto". */
 yk__tree *settings_key_get(const yk__tree *map, const char *prefix, const char *name);
+/* True for keys that begin as comments do, and for "comment" itself. */
+bool settings_is_comment(const char *key);
 /* Every key below is idle for this reason. */
 void settings_idle(settings *s, const char *file, const yk__tree *map, const char *path, const char *why);
 /* The keys of this path and below turn out to be idle for this reason. */

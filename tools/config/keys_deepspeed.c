@@ -52,6 +52,9 @@ static const settings_key keys[] = {
     {"fp16.auto_cast", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, "inputs are cast by the class of each operation"},
     {"bf16.loss_scale|min_loss_scale|initial_scale_power|loss_scale_window|hysteresis|consecutive_hysteresis", SETTINGS_ANY,
      SETTINGS_IDLE, NULL, NULL, NULL, "bf16 has no loss scale"},
+    {"bfloat16.loss_scale|min_loss_scale|initial_scale_power|loss_scale_window|hysteresis|consecutive_hysteresis", SETTINGS_ANY,
+     SETTINGS_IDLE, NULL, NULL, NULL, "bf16 has no loss scale"},
+    {"bfloat16.immediate_grad_update|check_grad_overflow", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, ALWAYS},
     {"fp16.opt_level", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, "of apex, and DeepSpeed's fp16 does not read it"},
     {"bf16.immediate_grad_update|check_grad_overflow", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, ALWAYS},
     {"fp16.fp16_master_weights_and_grads", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "masters are f32"},
@@ -94,7 +97,7 @@ static const settings_key keys[] = {
     {"scheduler.params.lr_range_test_staircase", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, NULL, "--lr-scheduler-kwargs"},
     {"scheduler.params.cycle_momentum", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "true", NULL,
      "the momentum follows the cycle: cycle_min_mom and cycle_max_mom of one value keep it"},
-    {"scheduler.params.last_batch_iteration", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "-1", NULL,
+    {"scheduler.params.last_batch_iteration", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "=-1", NULL,
      "a schedule begins with the run: --resume-from-checkpoint goes on"},
     {"zero_optimization", SETTINGS_MAP, SETTINGS_MAPPED, NULL, NULL, NULL, NULL},
     {"zero_optimization.stage", SETTINGS_INT, SETTINGS_MAPPED, "0 3", NULL, NULL, "0 and 1: --shard state; 2: gradients; 3: params"},
@@ -224,12 +227,15 @@ static void scaling_parts(settings *s, const char *file, const yk__tree *map, bo
 
 static void finish_precision(settings *s, const char *file, const yk__tree *map)
 {
-    const bool older = settings_on(map, "bfloat16.enabled", false);
+    const bool both = yk__tree_get(map, "bf16") && yk__tree_get(map, "bfloat16");
+    const bool older = !both && settings_on(map, "bfloat16.enabled", false);
     const bool half = settings_on(map, "fp16.enabled", false), brain = settings_on(map, "bf16.enabled", false) || older;
     const char *of_brain = older ? "bfloat16.enabled" : "bf16.enabled";
     const double fixed = settings_number(map, "fp16.loss_scale", 0);
     const size_t parts = s->parts;
     char text[256];
+    if (both)
+        settings_unneed(s, file, "bfloat16", "DeepSpeed reads it only where bf16 is absent");
     if (half && brain)
         settings_say(s, file, settings_line(map, of_brain), of_brain,
                      "fp16.enabled (line %u) is on too: expected one precision",
@@ -324,7 +330,7 @@ static void finish_schedule(settings *s, const char *file, const yk__tree *map)
     char text[1024];
     size_t n = 0;
     for (const yk__tree *c = params ? params->child : NULL; c && n < sizeof text; c = c->next)
-        if (settings_text(params, c->key) && !(warmed && !strcmp(c->key, "warmup_num_steps")) &&
+        if (settings_text(params, c->key) && !settings_is_comment(c->key) && !(warmed && !strcmp(c->key, "warmup_num_steps")) &&
             yk__word_find("cycle_momentum|last_batch_iteration", c->key, strlen(c->key)) < 0) {
             const size_t from = n + (n > 0);
             n += (size_t)snprintf(text + n, sizeof text - n, "%s%s=%s", n ? "," : "", c->key, c->text);
