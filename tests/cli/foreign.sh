@@ -47,6 +47,11 @@ orders() { # numbers of one batch in two files, by either option: one result, or
 {$micro: 4}|{$micro: 8}|, and F.json, line 1 has
 {$rows: 16, $steps: 2}|{$micro: 4}|: 16 is not train_micro_batch_size_per_gpu 4 (F.json, line 1) x gradient_accumulation_steps 2 x 1 rank
 T
+    for one in 4 8; do
+        printf '{%s: %s}' "$micro" $one >"$out/micro$one.json"
+    done
+    dry 0 --config-file "$out/micro4.json" --deepspeed "$out/micro8.json" --global-batch 16 && # one meaning, so neither file counts
+        grep -q '8.json.*: 8: not needed: the command line takes the place' "$out/shown" || { cat "$out/shown"; return 1; }
     dry 0 --config-file "$out/order1.json" --deepspeed '{"train_batch_size": 8}' --gradient-accumulation-steps 2 || return 1
     printf '{"train_batch_size": 16, "train_micro_batch_size_per_gpu": 4}' >"$out/order.json"
     dry 0 --deepspeed "$out/order.json" --accelerator-config '{"gradient_accumulation_kwargs": {"num_steps": 4}}' &&

@@ -160,7 +160,11 @@ bool settings_list_has(const char *list, const char *words, bool in);
 const char *settings_typed_precision(const settings *s);
 /* The typed option whose value has no use for this option of a file, as the file has it for its own value; else NULL. */
 const char *settings_owner(const settings *s, const char *name);
-/* True if the command line has this option, or a value that has no use for it: no value of a file counts. */
+/* True if two options have one meaning. other: may be the list of its names. */
+bool settings_alike(const char *name, const char *other);
+/* True if the command line has an option with the same meaning as this one. */
+bool settings_typed_alike(const settings *s, const char *name);
+/* True if the command line has this option, another with its meaning, or a value that has no use for it: no value of a file counts. */
 bool settings_replaced(const settings *s, const char *name);
 double settings_typed_number(const settings *s, const char *name); /* 0: not typed */
 /* Notes the key's part of the option. name: of static memory. */

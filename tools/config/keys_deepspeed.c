@@ -266,7 +266,7 @@ static void batch_note(settings *s, settings_said *kept, const char *option, con
     const settings_place at = settings_at(map, key);
     if (v > 0 && !(kept->number > 0))
         *kept = (settings_said){v, file, key, at.line};
-    else if (v > 0 && settings_typed(s, option))
+    else if (v > 0 && (kept == &s->micro ? settings_replaced(s, option) : settings_typed(s, option) != NULL))
         settings_part_of(s, option, settings_text(map, key), file, at); /* is dropped with the first */
     else if (v > 0 && v != kept->number)
         settings_say(s, file, at.line, key, "%.15g, and %s, line %u has %.15g: leave one", v, kept->file, kept->line, kept->number);
