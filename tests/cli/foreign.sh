@@ -63,6 +63,9 @@ T
     printf 'yoke: 1\ntrain:\n  per-device-train-batch-size: 4\n' >"$out/four.yaml"
     dry 0 --config-file "$out/four.yaml" --deepspeed "$out/order.json" &&
         [ "$(made)" = "gradient-accumulation-steps 4 per-device-train-batch-size 4 " ] || { made; return 1; }
+    printf 'yoke: 1\ntrain:\n  batch-size: 4\n' >"$out/four.yaml" # another spelling of it
+    dry 0 --config-file "$out/four.yaml" --deepspeed '{"train_batch_size": 16}' &&
+        [ "$(made)" = "batch-size 4 gradient-accumulation-steps 4 " ] || { made; return 1; }
 }
 ok "numbers of one batch in two files, in either order" orders
 

@@ -27,10 +27,23 @@ static void part_name(batch_part *p, const settings *s, const char *key, const c
         snprintf(p->name, sizeof p->name, "%s %.15g (%.400s, line %u)", key, p->number, file, line);
 }
 
+/* The option of a file, in any spelling of the command ("batch-size"); NULL: no file has it. */
+static const settings_option *option_said(const settings *s, const char *option)
+{
+    const settings_option *own = settings_find(s, SETTINGS_TRAIN, option);
+    for (size_t i = 0; !own && i < yk__train_command->n_spellings; i++) {
+        const yk__cli_spelling *row = &yk__train_command->spellings[i];
+        for (size_t j = 0; !own && row->ours && !strcmp(row->ours, option) && j < s->options; j++)
+            if (s->option[j].scope == SETTINGS_TRAIN && yk__cli_is_named(row->name, s->option[j].name, strlen(s->option[j].name)))
+                own = &s->option[j];
+    }
+    return own;
+}
+
 /* The number of an option that is typed, else of a file, whose key is `own` or makes the option. own: NULL if there is none. */
 static batch_part part_find(const settings *s, const char *option, const settings_said *own)
 {
-    const settings_option *read = settings_find(s, SETTINGS_TRAIN, option);
+    const settings_option *read = option_said(s, option);
     batch_part p = {.number = settings_typed_number(s, option)};
     if (p.number > 0)
         snprintf(p.name, sizeof p.name, "--%s %.15g", option, p.number);
@@ -72,7 +85,7 @@ static bool batch_agrees(settings *s, double all, const batch_part *micro, const
     return false;
 }
 
-/* What the numbers make: the accumulation that they leave open, and the rows of a micro batch over all ranks. */
+/* Puts the options that the numbers make: the accumulation that they leave open, and the rows of a micro batch over all ranks. */
 static void batch_put(settings *s, double all, const batch_part *micro, const batch_part *steps, double ranks, bool own)
 {
     const bool derived = micro->number > 0 && !(steps->number > 0); /* the accumulation */
@@ -111,7 +124,7 @@ static double ranks_find(const settings *s)
 void settings_settle_batch(settings *s)
 {
     const double all = s->rows.number, given = s->micro.number;
-    const bool own = settings_find(s, SETTINGS_TRAIN, MICRO_OPTION);
+    const bool own = option_said(s, MICRO_OPTION);
     if (given > 0 && (!(all > 0) || own))
         put_number(s, MICRO_OPTION, given, &s->micro); /* two that differ are an error */
     if (all > 0) {
