@@ -56,6 +56,8 @@ T
     printf '{"train_batch_size": 16, "train_micro_batch_size_per_gpu": 4}' >"$out/order.json"
     dry 0 --deepspeed "$out/order.json" --accelerator-config '{"gradient_accumulation_kwargs": {"num_steps": 4}}' &&
         [ "$(made)" = "global-batch 4 gradient-accumulation-steps 4 " ] || { made; return 1; }
+    ACCELERATE_GRADIENT_ACCUMULATION_STEPS=3 dry 2 --deepspeed '{"train_batch_size": 16}' &&
+        grep -q 'multiple of ACCELERATE_GRADIENT_ACCUMULATION_STEPS 3' "$out/err" || { cat "$out/err"; return 1; }
     [ -n "$yaml" ] || return 0
     printf 'yoke: 1\ntrain:\n  per-device-train-batch-size: 8\n' >"$out/eight.yaml"
     dry 2 --config-file "$out/eight.yaml" --deepspeed "$out/order.json" &&

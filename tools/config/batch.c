@@ -55,10 +55,11 @@ static batch_part part_find(const settings *s, const char *option, const setting
 }
 
 /* The number of an option's variable, which counts where no option is said; 0 if there is none. */
-static double number_preset(const settings *s, const char *name)
+static double number_preset(const settings *s, const char *name, const char **variable)
 {
     const int k = s->command ? yk__cli_find(s->command, name, strlen(name)) : -1;
-    const char *variable = k < 0 ? NULL : s->command->options[k].env, *text = variable ? getenv(variable) : NULL;
+    *variable = k < 0 ? NULL : s->command->options[k].env;
+    const char *text = *variable ? getenv(*variable) : NULL;
     return text ? strtod(text, NULL) : 0;
 }
 
@@ -129,9 +130,10 @@ void settings_settle_batch(settings *s)
         put_number(s, MICRO_OPTION, given, &s->micro); /* two that differ are an error */
     if (all > 0) {
         const batch_part micro = part_find(s, MICRO_OPTION, &s->micro);
+        const char *variable = "";
         batch_part steps = part_find(s, STEPS_OPTION, NULL);
-        if (!(steps.number > 0) && !(micro.number > 0) && (steps.number = number_preset(s, STEPS_OPTION)) > 0)
-            snprintf(steps.name, sizeof steps.name, "--" STEPS_OPTION " %.15g", steps.number);
+        if (!(steps.number > 0) && !(micro.number > 0) && (steps.number = number_preset(s, STEPS_OPTION, &variable)) > 0)
+            snprintf(steps.name, sizeof steps.name, "%s %.15g", variable, steps.number);
         if (micro.number > 0 && !(s->ranks > 0))
             s->ranks = ranks_find(s);
         const double ranks = micro.number > 0 && s->ranks > 0 ? s->ranks : 1;
