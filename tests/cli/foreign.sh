@@ -47,10 +47,17 @@ orders() { # numbers of one batch in two files, by either option: one result, or
 {$micro: 4}|{$micro: 8}|, and F.json, line 1 has
 {$rows: 16, $steps: 2}|{$micro: 4}|: 16 is not train_micro_batch_size_per_gpu 4 (F.json, line 1) x gradient_accumulation_steps 2 x 1 rank
 T
+    for one in 4 8; do
+        printf '{%s: %s}' "$micro" $one >"$out/micro$one.json"
+    done
+    dry 0 --config-file "$out/micro4.json" --deepspeed "$out/micro8.json" --global-batch 16 && # one meaning, so neither file counts
+        grep -q '8.json.*: 8: not needed: the command line takes the place' "$out/shown" || { cat "$out/shown"; return 1; }
     dry 0 --config-file "$out/order1.json" --deepspeed '{"train_batch_size": 8}' --gradient-accumulation-steps 2 || return 1
     printf '{"train_batch_size": 16, "train_micro_batch_size_per_gpu": 4}' >"$out/order.json"
     dry 0 --deepspeed "$out/order.json" --accelerator-config '{"gradient_accumulation_kwargs": {"num_steps": 4}}' &&
         [ "$(made)" = "global-batch 4 gradient-accumulation-steps 4 " ] || { made; return 1; }
+    ACCELERATE_GRADIENT_ACCUMULATION_STEPS=3 dry 2 --deepspeed '{"train_batch_size": 16}' &&
+        grep -q 'multiple of ACCELERATE_GRADIENT_ACCUMULATION_STEPS 3' "$out/err" || { cat "$out/err"; return 1; }
     [ -n "$yaml" ] || return 0
     printf 'yoke: 1\ntrain:\n  per-device-train-batch-size: 8\n' >"$out/eight.yaml"
     dry 2 --config-file "$out/eight.yaml" --deepspeed "$out/order.json" &&
@@ -58,6 +65,9 @@ T
     printf 'yoke: 1\ntrain:\n  per-device-train-batch-size: 4\n' >"$out/four.yaml"
     dry 0 --config-file "$out/four.yaml" --deepspeed "$out/order.json" &&
         [ "$(made)" = "gradient-accumulation-steps 4 per-device-train-batch-size 4 " ] || { made; return 1; }
+    printf 'yoke: 1\ntrain:\n  batch-size: 4\n' >"$out/four.yaml" # another spelling of it
+    dry 0 --config-file "$out/four.yaml" --deepspeed '{"train_batch_size": 16}' &&
+        [ "$(made)" = "batch-size 4 gradient-accumulation-steps 4 " ] || { made; return 1; }
 }
 ok "numbers of one batch in two files, in either order" orders
 
@@ -67,7 +77,8 @@ fates() { # KEYS..|FATE of the last key; the file is taken unless a line says th
         "$yoke" config --dry-run --config-file "$out/fate.json" >"$out/shown" 2>"$out/err"
         code=$?
         cat "$out/err" >>"$out/shown"
-        grep -q -e "$want" "$out/shown" && [ $code = "$(case $want in *switch*|*says*) echo 2 ;; *) echo 0 ;; esac)" ] && continue
+        refused=$(case $want in *switch* | *says* | *"a schedule begins"*) echo 2 ;; *) echo 0 ;; esac)
+        grep -q -e "$want" "$out/shown" && [ $code = "$refused" ] && continue
         echo "$text: expected $want, got code $code"
         cat "$out/shown"
         return 1
@@ -79,6 +90,11 @@ fates() { # KEYS..|FATE of the last key; the file is taken unless a line says th
 {"_comment": "of the lab", "train_batch_size": 4}|_comment: of the lab: not needed: a comment
 {"zero_optimization": {"stage": 2, "//": "as before"}}|zero_optimization.//: as before: not needed: a comment
 {"bfloat16": {"enabled": true}}|yoke train: --precision bf16
+{"bf16": {"enabled": false}, "bfloat16": {"enabled": true}}|bfloat16.enabled: true: not needed: DeepSpeed reads it only where bf16
+{"bfloat16": {"enabled": true, "loss_scale": 0, "check_grad_overflow": false}}|bfloat16.loss_scale: 0: not needed: bf16 has no
+{"scheduler": {"type": "WarmupLR", "params": {"last_batch_iteration": -1}}}|last_batch_iteration: -1: not needed: asks for nothing
+{"scheduler": {"type": "WarmupLR", "params": {"last_batch_iteration": 0}}}|last_batch_iteration: a schedule begins with the run
+{"scheduler": {"type": "WarmupLR", "params": {"_comment": "slow", "warmup_max_lr": 0.01}}}|--lr-scheduler-kwargs warmup_max_lr=0.01
 {"zero_optimization": {"stage": 3, "cpu_offload_param": true}}|yoke train: --offload params=host
 {"zero_optimization": {"stage": 2, "cpu_offload_params": true}}|cpu_offload_params: true: not needed: DeepSpeed reads it in stage 3
 {"zero_optimization": {"stage": 0, "cpu_offload": true}}|cpu_offload: true: not needed: DeepSpeed reads it in stages 1 to 3
@@ -119,6 +135,32 @@ schedules() { # a file takes each setting of each schedule of DeepSpeed, as the 
 }
 ok "settings of DeepSpeed's schedules" schedules
 
+cycles() { # OPTIMIZER|MORE OF THE SCHEDULE|TYPED|what the run has, or refuses
+    while IFS='|' read -r optimizer more typed want; do
+        printf '{"optimizer": %s, "scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0%s}}}' "$optimizer" "$more" \
+            >"$out/cycle.json"
+        # shellcheck disable=SC2086
+        dry "$(case $want in *:*) echo 2 ;; *) echo 0 ;; esac)" --deepspeed "$out/cycle.json" --max-steps 9 $typed || return 1
+        case "$(made) $(cat "$out/err")" in
+        *"$want"*) continue ;;
+        esac
+        echo "$optimizer $more $typed: expected $want, got $(made)"
+        cat "$out/err"
+        return 1
+    done <<'T'
+{"type": "SGD", "params": {"momentum": 0.5}}|||of SGD as it is: expected cycle_min_mom and cycle_max_mom 0.5
+{"type": "SGD"}|, "cycle_min_mom": 0, "cycle_max_mom": 0.9||as it is: expected cycle_min_mom and cycle_max_mom 0, its
+{"type": "SGD", "params": {"momentum": 0.5}}|, "cycle_min_mom": 0.5, "cycle_max_mom": 0.5||momentum 0.5 optim sgd
+{"type": "SGD"}|, "cycle_min_mom": 0.5, "cycle_max_mom": 0.5|--momentum 0.5|optim sgd
+{"type": "SGD"}|, "cycle_min_mom": 0.5, "cycle_max_mom": 0.5, "decay_mom_rate": 1|--momentum 0.5|scheduler.type: DeepSpeed's OneCycle leaves
+{"type": "Adam"}|||adam-beta2 0.99 learning-rate
+{"type": "Adam", "params": {"betas": [0.8, 0.99]}}|||adam-beta2 0.99 learning-rate
+{"type": "Adam", "params": {"betas": [0.8, 0.999]}}|||params.betas: DeepSpeed's OneCycle has 0.99 for the second
+{"type": "Adam", "params": {"betas": [0.8, 0.999]}}||--adam-beta2 0.999|optim adamw
+T
+}
+ok "OneCycle of DeepSpeed has the second beta 0.99 for Adam, and no momentum for SGD" cycles
+
 ranks() { # processors of a file count as ranks in the batch of another
     [ -n "$yaml" ] || return 0
     printf 'distributed_type: MULTI_CPU\nnum_processes: 2\n' >"$out/two.yaml"
@@ -127,6 +169,24 @@ ranks() { # processors of a file count as ranks in the batch of another
         unset YOKE_DEVICES
         dry 0 --config-file "$out/two.yaml" --deepspeed "$out/batch.json"
     ) && [ "$(made)" = "global-batch 8 gradient-accumulation-steps 2 " ] || { made; return 1; }
+    printf 'distributed_type: MULTI_CPU\nnum_processes: 40\n' >"$out/forty.yaml" # more than there are cores
+    (
+        unset YOKE_DEVICES
+        dry 0 --config-file "$out/forty.yaml" --deepspeed '{"train_batch_size": 160, "train_micro_batch_size_per_gpu": 4}'
+    ) && [ "$(made)" = "global-batch 160 gradient-accumulation-steps 1 " ] || { made; return 1; }
+    printf '{"train_batch_size": 16, "train_micro_batch_size_per_gpu": 2}' >"$out/batch.json"
+    printf 'distributed_type: DEEPSPEED\nnum_processes: 4\ndeepspeed_config:\n  deepspeed_config_file: %s\n' "$out/batch.json" \
+        >"$out/four.yaml"
+    YOKE_DEVICES=cpu/2 dry 0 --config-file "$out/four.yaml" && # devices that count take the place of the file's number
+        [ "$(made)" = "global-batch 4 gradient-accumulation-steps 4 " ] || { made; return 1; }
+    "$yoke" config --dry-run --config-file "$out/four.yaml" >"$out/shown" && # nobody counts: the file's number
+        grep -q -e '--gradient-accumulation-steps 2$' "$out/shown" || { cat "$out/shown"; return 1; }
+    printf '{"train_batch_size": 16, "train_micro_batch_size_per_gpu": 8}' >"$out/batch.json"
+    for of in '-n 2' '--nproc-per-node 2'; do
+        # shellcheck disable=SC2086
+        "$yoke" launch --dry-run $of --config-file "$out/four.yaml" -- "$yoke" train >"$out/shown" 2>"$out/err" ||
+            { echo "$of"; cat "$out/shown" "$out/err"; return 1; }
+    done
 }
 ok "ranks of a file in the batch of another" ranks
 

@@ -186,11 +186,14 @@ static double ranks_count(const settings *s)
 {
     char spec[32];
     const char *own = file_devices(s, spec), *specs = s->devices ? s->devices : own ? own : getenv("YOKE_DEVICES");
+    const settings_option *ranks = settings_find(s, SETTINGS_LAUNCH, "num-processes");
     struct yk__placement *place = NULL;
     yk_error err = YK_ERROR_INIT;
     uint32_t n = 0;
+    if (specs == spec)
+        return atoi(ranks->value);
     if (!specs || !*specs)
-        return 1;
+        return ranks ? 0 : 1; /* 0: the file's number */
     yk__launch_select(specs, &place, &n, &err);
     yk__free(place);
     return err.status ? 0 : n;
@@ -241,17 +244,6 @@ static void applier_drop(applier *a, const char *fmt, const char *what, const se
         settings_drop(&a->read, o, text);
 }
 
-/* True if two options have one meaning. other: may be the list of its names. */
-static bool is_alike(const char *name, const char *other)
-{
-    static const char *const alike[] = {"global-batch|per-device-train-batch-size", "warmup-steps|warmup-ratio",
-                                        "num-processes|nproc-per-node"};
-    bool is = false;
-    for (size_t i = 0; i < sizeof alike / sizeof alike[0]; i++)
-        is = is || (yk__cli_is_named(alike[i], name, strlen(name)) && yk__cli_is_named(alike[i], other, strcspn(other, "|")));
-    return is;
-}
-
 /* True if the command line has an option with the same meaning. */
 static bool is_typed(const applier *a, const char *name)
 {
@@ -262,10 +254,7 @@ static bool is_typed(const applier *a, const char *name)
         return settings_typed_precision(&a->read);
     if (k >= 0 && a->read.typed[k])
         return true;
-    for (size_t j = 0; j < a->command->n_options; j++)
-        if (a->read.typed[j] && is_alike(name, a->command->options[j].name))
-            return true;
-    return false;
+    return settings_typed_alike(&a->read, name);
 }
 
 /* True if a file says an option with the meaning of this preset. */
@@ -273,7 +262,8 @@ static bool is_said(const applier *a, const settings_option *preset)
 {
     bool said = false;
     for (size_t i = 0; i < a->read.options && !said; i++)
-        said = &a->read.option[i] != preset && a->read.option[i].scope == preset->scope && is_alike(preset->name, a->read.option[i].name);
+        said = &a->read.option[i] != preset && a->read.option[i].scope == preset->scope &&
+               settings_alike(preset->name, a->read.option[i].name);
     return said;
 }
 

@@ -27,10 +27,23 @@ static void part_name(batch_part *p, const settings *s, const char *key, const c
         snprintf(p->name, sizeof p->name, "%s %.15g (%.400s, line %u)", key, p->number, file, line);
 }
 
+/* The option of a file, in any spelling of the command ("batch-size"); NULL: no file has it. */
+static const settings_option *option_said(const settings *s, const char *option)
+{
+    const settings_option *own = settings_find(s, SETTINGS_TRAIN, option);
+    for (size_t i = 0; !own && i < yk__train_command->n_spellings; i++) {
+        const yk__cli_spelling *row = &yk__train_command->spellings[i];
+        for (size_t j = 0; !own && row->ours && !strcmp(row->ours, option) && j < s->options; j++)
+            if (s->option[j].scope == SETTINGS_TRAIN && yk__cli_is_named(row->name, s->option[j].name, strlen(s->option[j].name)))
+                own = &s->option[j];
+    }
+    return own;
+}
+
 /* The number of an option that is typed, else of a file, whose key is `own` or makes the option. own: NULL if there is none. */
 static batch_part part_find(const settings *s, const char *option, const settings_said *own)
 {
-    const settings_option *read = settings_find(s, SETTINGS_TRAIN, option);
+    const settings_option *read = option_said(s, option);
     batch_part p = {.number = settings_typed_number(s, option)};
     if (p.number > 0)
         snprintf(p.name, sizeof p.name, "--%s %.15g", option, p.number);
@@ -42,10 +55,11 @@ static batch_part part_find(const settings *s, const char *option, const setting
 }
 
 /* The number of an option's variable, which counts where no option is said; 0 if there is none. */
-static double number_preset(const settings *s, const char *name)
+static double number_preset(const settings *s, const char *name, const char **variable)
 {
     const int k = s->command ? yk__cli_find(s->command, name, strlen(name)) : -1;
-    const char *variable = k < 0 ? NULL : s->command->options[k].env, *text = variable ? getenv(variable) : NULL;
+    *variable = k < 0 ? NULL : s->command->options[k].env;
+    const char *text = *variable ? getenv(*variable) : NULL;
     return text ? strtod(text, NULL) : 0;
 }
 
@@ -72,7 +86,7 @@ static bool batch_agrees(settings *s, double all, const batch_part *micro, const
     return false;
 }
 
-/* What the numbers make: the accumulation that they leave open, and the rows of a micro batch over all ranks. */
+/* Puts the options that the numbers make: the accumulation that they leave open, and the rows of a micro batch over all ranks. */
 static void batch_put(settings *s, double all, const batch_part *micro, const batch_part *steps, double ranks, bool own)
 {
     const bool derived = micro->number > 0 && !(steps->number > 0); /* the accumulation */
@@ -88,21 +102,40 @@ static void batch_put(settings *s, double all, const batch_part *micro, const ba
         put_number(s, "global-batch", derived ? micro->number * ranks : all / (steps->number > 0 ? steps->number : 1), of);
 }
 
+/* Ranks that the command line or a file says, by yoke launch's two options; 0: it says none, or a word (gpu) that counts devices. */
+static double ranks_said(const settings *s, bool typed)
+{
+    const settings_option *all = settings_find(s, SETTINGS_LAUNCH, "num-processes"), *hosts = settings_find(s, SETTINGS_LAUNCH, "nnodes");
+    const settings_option *each = settings_find(s, SETTINGS_LAUNCH, "nproc-per-node");
+    const double on_all = typed ? settings_typed_number(s, "num-processes") : all && all->value ? strtod(all->value, NULL) : 0;
+    const double on_each = typed ? settings_typed_number(s, "nproc-per-node") : each && each->value ? strtod(each->value, NULL) : 0;
+    const double nodes = settings_typed_number(s, "nnodes"), of_file = hosts && hosts->value ? strtod(hosts->value, NULL) : 1;
+    return on_all > 0 ? on_all : on_each * (nodes > 0 ? nodes : of_file);
+}
+
+/* Ranks of the job, as it starts them: typed ones, else devices, else a file's number. 0: not known yet. */
+static double ranks_find(const settings *s)
+{
+    const double typed = ranks_said(s, true), counted = typed > 0 || !s->ranks_count ? typed : s->ranks_count(s);
+    return counted > 0 || settings_typed(s, "num-processes") || settings_typed(s, "nproc-per-node") ? counted : ranks_said(s, false);
+}
+
 /* Without a micro batch the rows of a step are over all ranks, whose parts may be unequal here. A micro batch or accumulation that is typed
  * counts in place of a file's, so that the rows of a step stay. A typed --global-batch takes the place of train_batch_size itself. */
 void settings_settle_batch(settings *s)
 {
     const double all = s->rows.number, given = s->micro.number;
-    const bool own = settings_find(s, SETTINGS_TRAIN, MICRO_OPTION);
+    const bool own = option_said(s, MICRO_OPTION);
     if (given > 0 && (!(all > 0) || own))
         put_number(s, MICRO_OPTION, given, &s->micro); /* two that differ are an error */
     if (all > 0) {
         const batch_part micro = part_find(s, MICRO_OPTION, &s->micro);
+        const char *variable = "";
         batch_part steps = part_find(s, STEPS_OPTION, NULL);
-        if (!(steps.number > 0) && !(micro.number > 0) && (steps.number = number_preset(s, STEPS_OPTION)) > 0)
-            snprintf(steps.name, sizeof steps.name, "--" STEPS_OPTION " %.15g", steps.number);
-        if (micro.number > 0 && !(s->ranks > 0) && s->ranks_count)
-            s->ranks = s->ranks_count(s);
+        if (!(steps.number > 0) && !(micro.number > 0) && (steps.number = number_preset(s, STEPS_OPTION, &variable)) > 0)
+            snprintf(steps.name, sizeof steps.name, "%s %.15g", variable, steps.number);
+        if (micro.number > 0 && !(s->ranks > 0))
+            s->ranks = ranks_find(s);
         const double ranks = micro.number > 0 && s->ranks > 0 ? s->ranks : 1;
         if (settings_typed_number(s, "global-batch") > 0 || batch_agrees(s, all, &micro, &steps, ranks))
             batch_put(s, all, &micro, &steps, ranks, own);

@@ -137,7 +137,6 @@ static void read_named(settings *s, const char *file, const yk__tree *map)
                      "there is no file %s", path);
         return;
     }
-    s->ranks = s->ranks > 0 || s->devices ? s->ranks : settings_number(map, "num_processes", 0);
     settings_read_as(s, &settings_deepspeed, NULL, path);
 }
 

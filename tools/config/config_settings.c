@@ -73,7 +73,7 @@ void settings_put(settings *s, settings_scope scope, const char *name, const cha
         s->option[before - s->option].says++;
     const yk__cli_command *command = scope == SETTINGS_LAUNCH ? yk__launch_command : yk__train_command;
     const bool differs = before && before->value && value && !yk__cli_same_value(command, name, before->value, value);
-    if (differs && scope == SETTINGS_TRAIN && settings_replaced(s, name))
+    if (differs && scope != SETTINGS_ENV && settings_replaced(s, name))
         settings_part_of(s, before->name, value, file, at); /* is dropped with the first */
     else if (differs)
         settings_say(s, file, at.line, at.key, "--%s would be %s, and %s, line %u makes it %s: leave one", name, value, before->file,
@@ -194,9 +194,28 @@ const char *settings_owner(const settings *s, const char *name)
     return NULL;
 }
 
+bool settings_alike(const char *name, const char *other)
+{
+    static const char *const alike[] = {"global-batch|per-device-train-batch-size", "warmup-steps|warmup-ratio",
+                                        "num-processes|nproc-per-node"};
+    bool is = false;
+    for (size_t i = 0; i < sizeof alike / sizeof alike[0]; i++)
+        is = is || (yk__cli_is_named(alike[i], name, strlen(name)) && yk__cli_is_named(alike[i], other, strcspn(other, "|")));
+    return is;
+}
+
+bool settings_typed_alike(const settings *s, const char *name)
+{
+    bool is = false;
+    for (size_t i = 0; s->command && i < s->command->n_options && !is; i++)
+        is = s->typed[i] && settings_alike(name, s->command->options[i].name);
+    return is;
+}
+
 bool settings_replaced(const settings *s, const char *name)
 {
-    return settings_typed(s, name) || settings_owner(s, name) || (!strcmp(name, "precision") && settings_typed_precision(s));
+    return settings_typed(s, name) || settings_typed_alike(s, name) || settings_owner(s, name) ||
+           (!strcmp(name, "precision") && settings_typed_precision(s));
 }
 
 void settings_part_of(settings *s, const char *name, const char *value, const char *file, settings_place at)
@@ -364,6 +383,10 @@ static bool is_off(const yk__tree *node, const char *off)
     if (node->kind != YK__TREE_TEXT) {
         const yk__tree *enabled = yk__tree_get(node, "enabled");
         return !node->child || (enabled && enabled->kind == YK__TREE_TEXT && yk__cli_truth(enabled->text) == 0);
+    }
+    if (off && *off == '=') { /* a number, where 0 asks for something */
+        char *end;
+        return is_nothing(node) || is_automatic(node) || (yk__number_read(node->text, &end) == strtod(off + 1, NULL) && !*end);
     }
     if (off && !strcmp(off, "true")) /* a key that asks for something where it is false */
         return yk__cli_truth(node->text) == 1 || is_automatic(node);
@@ -563,8 +586,7 @@ static void option_put(settings *s, const settings_key *row, const char *file, c
                  row->kind == SETTINGS_SWITCH ? NULL : node->text, file, settings_of(node));
 }
 
-/* True for keys that begin as comments do, and for "comment" itself. */
-static bool is_comment(const char *key)
+bool settings_is_comment(const char *key)
 {
     return *key == '_' || *key == '#' || !strncmp(key, "//", 2) || !strcasecmp(key, "comment") || !strcasecmp(key, "comments");
 }
@@ -577,7 +599,7 @@ static void key_walk(settings *s, const settings_table *table, const char *file,
     const settings_key *row = strchr(node->key, '.') ? NULL : row_find(table, path); /* a dot is of a path, not of a key */
     const bool empty = row && row->kind == SETTINGS_TEXT && node->kind == YK__TREE_TEXT && !*node->text;
     const bool nothing = empty || is_nothing(node), automatic = table->automatic && is_automatic(node);
-    if (!row && table->comments && is_comment(node->key)) {
+    if (!row && table->comments && settings_is_comment(node->key)) {
         item_add(s, SETTINGS_IDLE, file, node, shown, "a comment");
         return;
     }

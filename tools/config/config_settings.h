@@ -44,7 +44,8 @@ typedef struct settings_key {
     settings_kind kind;
     settings_fate fate;
     const char *words;   /* SETTINGS_WORD: a list of core/base/word.h; numbers: "LEAST MOST"; NULL for any */
-    const char *off;     /* refused key: values that request nothing, besides false, no, none, null, 0 and {}; NULL for no others */
+    const char *off;     /* refused key: values that request nothing, besides false, no, none, null, 0 and {}; NULL for no others;
+                          * "=-1": this number alone */
     const char *option;  /* option that takes the value: "train:max-grad-norm", "env:YOKE_WIRE"; NULL: see `why`, or settings_finish */
     const char *why;     /* its meaning here, or the reason why it has none */
 } settings_key;
@@ -159,7 +160,11 @@ bool settings_list_has(const char *list, const char *words, bool in);
 const char *settings_typed_precision(const settings *s);
 /* The typed option whose value has no use for this option of a file, as the file has it for its own value; else NULL. */
 const char *settings_owner(const settings *s, const char *name);
-/* True if the command line has this option, or a value that has no use for it: no value of a file counts. */
+/* True if two options have one meaning. other: may be the list of its names. */
+bool settings_alike(const char *name, const char *other);
+/* True if the command line has an option with the same meaning as this one. */
+bool settings_typed_alike(const settings *s, const char *name);
+/* True if the command line has this option, another with its meaning, or a value that has no use for it: no value of a file counts. */
 bool settings_replaced(const settings *s, const char *name);
 double settings_typed_number(const settings *s, const char *name); /* 0: not typed */
 /* Notes the key's part of the option. name: of static memory. */
@@ -170,6 +175,8 @@ void settings_part_of(settings *s, const char *name, const char *value, const ch
 void settings_walk(settings *s, const settings_table *table, const char *file, yk__tree *map, const char *shown, const char *strip);
 /* The member that is called NAME, or PREFIX and NAME, and has a text; NULL if absent, null or "auto". */
 yk__tree *settings_key_get(const yk__tree *map, const char *prefix, const char *name);
+/* True for keys that begin as comments do, and for "comment" itself. */
+bool settings_is_comment(const char *key);
 /* Every key below is idle for this reason. */
 void settings_idle(settings *s, const char *file, const yk__tree *map, const char *path, const char *why);
 /* The keys of this path and below turn out to be idle for this reason. */

@@ -52,6 +52,9 @@ static const settings_key keys[] = {
     {"fp16.auto_cast", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, "inputs are cast by the class of each operation"},
     {"bf16.loss_scale|min_loss_scale|initial_scale_power|loss_scale_window|hysteresis|consecutive_hysteresis", SETTINGS_ANY,
      SETTINGS_IDLE, NULL, NULL, NULL, "bf16 has no loss scale"},
+    {"bfloat16.loss_scale|min_loss_scale|initial_scale_power|loss_scale_window|hysteresis|consecutive_hysteresis", SETTINGS_ANY,
+     SETTINGS_IDLE, NULL, NULL, NULL, "bf16 has no loss scale"},
+    {"bfloat16.immediate_grad_update|check_grad_overflow", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, ALWAYS},
     {"fp16.opt_level", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, "of apex, and DeepSpeed's fp16 does not read it"},
     {"bf16.immediate_grad_update|check_grad_overflow", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, ALWAYS},
     {"fp16.fp16_master_weights_and_grads", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "masters are f32"},
@@ -94,7 +97,7 @@ static const settings_key keys[] = {
     {"scheduler.params.lr_range_test_staircase", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, NULL, "--lr-scheduler-kwargs"},
     {"scheduler.params.cycle_momentum", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "true", NULL,
      "the momentum follows the cycle: cycle_min_mom and cycle_max_mom of one value keep it"},
-    {"scheduler.params.last_batch_iteration", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "-1", NULL,
+    {"scheduler.params.last_batch_iteration", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "=-1", NULL,
      "a schedule begins with the run: --resume-from-checkpoint goes on"},
     {"zero_optimization", SETTINGS_MAP, SETTINGS_MAPPED, NULL, NULL, NULL, NULL},
     {"zero_optimization.stage", SETTINGS_INT, SETTINGS_MAPPED, "0 3", NULL, NULL, "0 and 1: --shard state; 2: gradients; 3: params"},
@@ -224,12 +227,15 @@ static void scaling_parts(settings *s, const char *file, const yk__tree *map, bo
 
 static void finish_precision(settings *s, const char *file, const yk__tree *map)
 {
-    const bool older = settings_on(map, "bfloat16.enabled", false);
+    const bool both = yk__tree_get(map, "bf16") && yk__tree_get(map, "bfloat16");
+    const bool older = !both && settings_on(map, "bfloat16.enabled", false);
     const bool half = settings_on(map, "fp16.enabled", false), brain = settings_on(map, "bf16.enabled", false) || older;
     const char *of_brain = older ? "bfloat16.enabled" : "bf16.enabled";
     const double fixed = settings_number(map, "fp16.loss_scale", 0);
     const size_t parts = s->parts;
     char text[256];
+    if (both)
+        settings_unneed(s, file, "bfloat16", "DeepSpeed reads it only where bf16 is absent");
     if (half && brain)
         settings_say(s, file, settings_line(map, of_brain), of_brain,
                      "fp16.enabled (line %u) is on too: expected one precision",
@@ -260,7 +266,7 @@ static void batch_note(settings *s, settings_said *kept, const char *option, con
     const settings_place at = settings_at(map, key);
     if (v > 0 && !(kept->number > 0))
         *kept = (settings_said){v, file, key, at.line};
-    else if (v > 0 && settings_typed(s, option))
+    else if (v > 0 && (kept == &s->micro ? settings_replaced(s, option) : settings_typed(s, option) != NULL))
         settings_part_of(s, option, settings_text(map, key), file, at); /* is dropped with the first */
     else if (v > 0 && v != kept->number)
         settings_say(s, file, at.line, key, "%.15g, and %s, line %u has %.15g: leave one", v, kept->file, kept->line, kept->number);
@@ -324,7 +330,7 @@ static void finish_schedule(settings *s, const char *file, const yk__tree *map)
     char text[1024];
     size_t n = 0;
     for (const yk__tree *c = params ? params->child : NULL; c && n < sizeof text; c = c->next)
-        if (settings_text(params, c->key) && !(warmed && !strcmp(c->key, "warmup_num_steps")) &&
+        if (settings_text(params, c->key) && !settings_is_comment(c->key) && !(warmed && !strcmp(c->key, "warmup_num_steps")) &&
             yk__word_find("cycle_momentum|last_batch_iteration", c->key, strlen(c->key)) < 0) {
             const size_t from = n + (n > 0);
             n += (size_t)snprintf(text + n, sizeof text - n, "%s%s=%s", n ? "," : "", c->key, c->text);
@@ -364,10 +370,49 @@ static void settle_rate(settings *s)
     s->option[own - s->option].value = joined;
 }
 
+/* A setting of the list "a=1,b=2". */
+static double listed_number(const char *list, const char *name, double preset)
+{
+    const size_t n = strlen(name);
+    for (; *list; list += strcspn(list, ","), list += *list == ',')
+        if (!strncmp(list, name, n) && list[n] == '=')
+            return strtod(list + n + 1, NULL);
+    return preset;
+}
+
+/* OneCycle of DeepSpeed gives Adam the second beta 0.99, and leaves SGD's momentum as it is. Yoke's cycle changes the momentum alone, of
+ * any optimizer. */
+static void settle_cycle(settings *s)
+{
+    const settings_option *type = settings_find(s, SETTINGS_TRAIN, "lr-scheduler-type");
+    const settings_option *optim = settings_find(s, SETTINGS_TRAIN, "optim");
+    const settings_option *beta = settings_find(s, SETTINGS_TRAIN, "adam-beta2"), *of = settings_find(s, SETTINGS_TRAIN, "momentum");
+    const settings_option *list = settings_find(s, SETTINGS_TRAIN, "lr-scheduler-kwargs");
+    const char *typed = settings_typed(s, "optim"), *name = typed ? typed : optim && optim->value ? optim->value : "adamw";
+    if (!type || !type->value || strcmp(type->value, "OneCycle") || !type->key || strcmp(type->key, "type") ||
+        settings_typed(s, "lr-scheduler-type"))
+        return;
+    if (strcmp(name, "sgd") && !settings_typed(s, "adam-beta2")) {
+        settings_preset(s, "adam-beta2", "0.99", type->file);
+        if (beta && beta->value && beta->key && !strcmp(beta->key, "betas") && strtod(beta->value, NULL) != 0.99)
+            settings_say(s, beta->file, beta->line, "optimizer.params.betas", "DeepSpeed's OneCycle has 0.99 for the second: "
+                         "expected 0.99, got %s (a typed --adam-beta2 takes its place)", beta->value);
+    }
+    if (strcmp(name, "sgd") || settings_typed(s, "lr-scheduler-kwargs"))
+        return;
+    const char *given = settings_typed(s, "momentum"), *said = list && list->value ? list->value : "";
+    const double m = given ? strtod(given, NULL) : of && of->value ? strtod(of->value, NULL) : 0.9;
+    if (listed_number(said, "cycle_min_mom", 0.8) != m || listed_number(said, "cycle_max_mom", 0.9) != m ||
+        listed_number(said, "decay_mom_rate", 0) != 0)
+        settings_say(s, type->file, type->line, "scheduler.type", "DeepSpeed's OneCycle leaves the momentum of SGD as it is: expected "
+                     "cycle_min_mom and cycle_max_mom %.15g, its momentum, and decay_mom_rate 0", m);
+}
+
 void settings_settle(settings *s)
 {
     settings_settle_batch(s);
     settle_rate(s);
+    settle_cycle(s);
 }
 
 /* "host", "nvme:DIR", or NULL, of a place's device. read: the stage has a use for it. */
