@@ -54,7 +54,8 @@ static yk_status receive_hello(yk__control *c, yk__control_hello *hello, yk_erro
         memcpy(fds, CMSG_DATA(part), part->cmsg_len - CMSG_LEN(0));
     c->fd = descriptor_lift(fds[0]);
     c->memory_fd = descriptor_lift(fds[1]);
-    if (n == (ssize_t)sizeof *hello && hello->magic == YK__CONTROL_MAGIC && (m.msg_flags & MSG_CTRUNC)) /* there was room for two */
+    /* no room for the second here; a third would be cut off, too */
+    if (n == (ssize_t)sizeof *hello && hello->magic == YK__CONTROL_MAGIC && (m.msg_flags & MSG_CTRUNC) && fds[1] < 0)
         return yk__fail(err, YK_E_IO, "the job's memory, over descriptor %d: %s", c->job_fd, yk__limit_reason(EMFILE).text);
     if (n != (ssize_t)sizeof *hello || (m.msg_flags & MSG_CTRUNC) || c->fd < 0 || c->memory_fd < 0 ||
         hello->magic != YK__CONTROL_MAGIC)
