@@ -140,7 +140,7 @@ if [ -d "$YOKE_TEST_DATA/fashion-mnist" ]; then
     fi
     trained alone cpu:0
     BEFORE="$YOKE_BUILD/yoke trace --output $WORK/trace --"
-    trained mixed "$MIXED" && python3 "$YOKE_SOURCE/tests/cli/alike.py" 12 "$WORK/alone" "$WORK/mixed" 12 1e-4 1e-4 &&
+    trained mixed "$MIXED" --shares equal && python3 "$YOKE_SOURCE/tests/cli/alike.py" 12 "$WORK/alone" "$WORK/mixed" 12 1e-4 1e-4 &&
         grep -q pjrt:0 "$WORK/trace"
     result $? "an MLP with dropout trains beside others as on the CPU, and is traced"
     BEFORE=
