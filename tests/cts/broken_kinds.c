@@ -36,7 +36,7 @@ static yk_status bad_caps(uint32_t i, yk_device_caps *caps)
     (void)times;
     if (s || caps->size < sizeof *caps)
         return s;
-#if defined BREAK_CAPS_ISA /* what is loaded last is named */
+#if defined BREAK_CAPS_ISA /* the library that was loaded last is named */
     snprintf(caps->isa, sizeof caps->isa, "template%u", times++);
 #elif defined BREAK_CAPS_ALIGN /* known after the first open, or question */
     caps->align = times++ ? 512 : 256;
@@ -103,7 +103,7 @@ static bool node_is_bad(const yk_graph *g, const yk_node *n, const yk_value *y)
     const yk_value *x = n->n_in ? operand_of(g, n, 0) : y;
     const int64_t *attr = g->attr + n->attr;
     (void)x, (void)attr, (void)y;
-#if defined BREAK_LARGE /* what has more than a MiB goes through another kernel */
+#if defined BREAK_LARGE /* values of more than a MiB go through another kernel */
     return (kit_value_count(x) * yk_dtype_bytes(x->dtype) > MIB || kit_value_count(y) * yk_dtype_bytes(y->dtype) > MIB);
 #elif defined BREAK_SAME /* an operand is read once */
     return n->n_in == 2 && g->index[n->in] == g->index[n->in + 1];
