@@ -208,8 +208,8 @@ static yk_status open_name(const char *name, yk__plugin **p, yk_error *err)
         return yk__fail_mem(err, strlen(name), "a plugin's path");
     if (lstat(path, &there))
         unknown_name(name, err);
-    else
-        open_path(path, name, p, err);
+    else if (open_path(path, name, p, err) == YK_E_ARG)
+        err->status = YK_E_IO; /* a broken file of the folder is no wrong value of a setting */
     yk__free(path);
     return err->status;
 }

@@ -3,6 +3,7 @@
  * The template plugin with a table that the loader must refuse, or with a function that misbehaves: -DSET=MEMBER=VALUE.
  */
 #include <signal.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define yk_plugin_query good_query
