@@ -29,13 +29,17 @@ libyokecpu_la_SOURCES = backends/cpu/conv/cpu_conv.c backends/cpu/conv/cpu_conv.
 	plugins/kit/kit_cores.h plugins/kit/kit_options.c plugins/kit/kit_options.h plugins/kit/plugin.h plugins/kit/value.h
 libyokecpu_la_CFLAGS = $(AM_CFLAGS) -fno-math-errno
 if !SANITIZE_NONE
-# with a sanitizer's checks the kernels take two to three times as long at -O1, and with them most tests that train; those for AVX-512 take
-# a minute to compile at -O2, so that they are fast only where they run. Where each variable is, for a debugger, takes half of the time to
-# compile them (a pattern: a target's own name would take the place of its rule)
-fast_where = $(if $(shell grep -m 1 -ow $(1) /proc/cpuinfo 2>/dev/null),-O2) -fno-var-tracking
-%isa_avx2.lo: CFLAGS += -O2 -fno-var-tracking
+# The vector kernels are the text of isa_portable.c, which bears every check of UBSan, for other registers. In them the checks of pointers
+# that ASan makes too would take half of the time to compile, and as much of the time to run. At -O1 the kernels take two to three times as
+# long, and with them most tests that train; those for AVX-512 take a minute to compile at -O2, so that they are fast only where they run.
+# Where each variable is, for a debugger, takes half of the time to compile them (a pattern: a target's own name would take the place of its
+# rule).
+few_checks = -fno-sanitize=null,alignment,object-size,pointer-overflow -fno-var-tracking
+fast_where = $(if $(shell grep -m 1 -ow $(1) /proc/cpuinfo 2>/dev/null),-O2) $(few_checks)
+%isa_avx2.lo: CFLAGS += -O2 $(few_checks)
 %isa_avx512.lo: CFLAGS += $(call fast_where,avx512f)
 %isa_avx512bf16.lo: CFLAGS += $(call fast_where,avx512_bf16)
+%isa_amx.lo: CFLAGS += $(few_checks)
 endif
 libyokecpu_la_LIBADD = -lm -lpthread
 
