@@ -19,7 +19,8 @@ libyokecpu_la_SOURCES = backends/cpu/conv/cpu_conv.c backends/cpu/conv/cpu_conv.
 	backends/cpu/isa/kern_gelu.inc backends/cpu/isa/kern_gemm.inc \
 	backends/cpu/isa/kern_isa.inc backends/cpu/isa/kern_map.inc backends/cpu/isa/kern_pack.inc backends/cpu/isa/kern_pool.inc \
 	backends/cpu/isa/kern_rows.inc backends/cpu/isa/kern_span.inc backends/cpu/isa/kern_wino.inc backends/cpu/isa/kernels.h \
-	backends/cpu/isa/map_kernels.h backends/cpu/isa/optim_kernels.h backends/cpu/isa/pack_kernels.h backends/cpu/isa/row_kernels.h \
+	backends/cpu/isa/map_kernels.h backends/cpu/isa/optim_kernels.h backends/cpu/isa/pack_kernels.h backends/cpu/isa/ranges.h \
+	backends/cpu/isa/row_kernels.h \
 	backends/cpu/isa/target.h backends/cpu/isa/vec.inc backends/cpu/isa/vec_kernels.h backends/cpu/isa/vmath.inc \
 	backends/cpu/map/map_internal.h backends/cpu/map/map.c backends/cpu/map/map.h backends/cpu/map/map_chain.c \
 	backends/cpu/map/map_node.c backends/cpu/map/map_plan.c backends/cpu/map/cpu_reduce.c backends/cpu/nn/cpu_attention.c \

@@ -319,6 +319,13 @@ yk_status yk__eval_fold(yk__eval *e)
     return YK_OK;
 }
 
+/* y += a x, of n numbers */
+static void row_add(int64_t n, double *restrict y, double a, const double *restrict x)
+{
+    for (int64_t j = 0; j < n; j++)
+        y[j] += a * x[j];
+}
+
 yk_status yk__eval_dot(yk__eval *e)
 {
     const uint32_t r = e->x_value[0]->dims;
@@ -327,7 +334,6 @@ yk_status yk__eval_dot(yk__eval *e)
     for (int64_t b = 0; b < batch; b++)
         for (int64_t i = 0; i < m; i++)
             for (int64_t l = 0; l < k; l++)
-                for (int64_t j = 0; j < n; j++)
-                    e->y[0][(b * m + i) * n + j] += e->x[0][(b * m + i) * k + l] * e->x[1][(b * k + l) * n + j];
+                row_add(n, e->y[0] + (b * m + i) * n, e->x[0][(b * m + i) * k + l], e->x[1] + (b * k + l) * n);
     return YK_OK;
 }

@@ -109,7 +109,7 @@ static double number_of(const coll_step *s, uint32_t rank, uint64_t i)
         return i % 2 ? (double)NAN : (double)INFINITY;
     if (s->dtype == YK_I32)
         return (double)((int32_t)h >> 3);
-    const double x = h % 61 ? ldexp((double)((int32_t)h >> 8), -23 + (int)(h & 7)) : -0.0;
+    const double x = h % 61 ? (double)((int32_t)h >> 8) * (double)(1u << (h & 7)) * 0x1p-23 : -0.0;
     if (s->dtype == YK_F32)
         return x;
     yk__element_set(element, s->dtype, 0, x);

@@ -8,6 +8,7 @@
 #include "backends/cpu/isa/map_kernels.h"
 #include "backends/cpu/isa/optim_kernels.h"
 #include "backends/cpu/isa/pack_kernels.h"
+#include "backends/cpu/isa/ranges.h"
 #include "backends/cpu/isa/row_kernels.h"
 #include "backends/cpu/isa/vec_kernels.h"
 
