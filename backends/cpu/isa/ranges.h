@@ -2,8 +2,8 @@
 /*
  * Checks of memory by whole ranges, for the micro-kernels of products under AddressSanitizer. Its check of each load takes several times as
  * long as the products, which are most of a training. A kernel that is CPU_RANGED asks once for each range that it reads or writes. A wrong
- * range ends the process with AddressSanitizer's report, as a wrong load does. In other builds the macros are empty. Included by the sources
- * of an instruction set, before its target begins.
+ * range ends the process with AddressSanitizer's report, as a wrong load does. In other builds the macros are empty. kernels.h includes
+ * it, before a file's target begins.
  */
 #ifndef YOKE_BACKENDS_CPU_ISA_RANGES_H
 #define YOKE_BACKENDS_CPU_ISA_RANGES_H

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "backends/cpu/gemm/gemm.h"
+#include "backends/cpu/isa/conv_kernels.h"
 #include "backends/cpu/isa/gemm_kernels.h"
 #include "backends/cpu/isa/vec_kernels.h"
 #include "tests/support/cpu_kit.h"
@@ -266,6 +267,42 @@ START_TEST(pairs_pay_on_a_noisy_core)
 }
 END_TEST
 
+#if TEST_UNDER_ASAN
+/* Kernels check whole ranges instead of each load: an operand that is one word too short ends the process with a report. */
+enum { SHORT_A, SHORT_B, SHORT_C, SHORT_ROW, SHORT_PANEL, SHORT_TAP, SHORT_SUM, N_SHORT };
+enum { SHORT_K = 70 };
+
+static float *operand_new(size_t n, bool is_short)
+{
+    float *p = calloc(n - is_short, sizeof *p);
+    ck_assert(p != NULL);
+    return p;
+}
+
+START_TEST(short_operands_are_reported)
+{
+    kit_host();
+    int n_sets = 0;
+    while (kit_isa(n_sets))
+        n_sets++;
+    const cpu_isa *isa = kit_isa(_i / N_SHORT % n_sets);
+    const int fault = _i % N_SHORT;
+    const size_t width = 2 * (size_t)isa->vw;
+    const int32_t off[SHORT_K] = {[SHORT_K - 1] = (int32_t)width};
+    float *a = operand_new(3 * SHORT_K, fault == SHORT_A), *b = operand_new(SHORT_K * width, fault == SHORT_B || fault == SHORT_PANEL);
+    float *c = operand_new(3 * width, fault == SHORT_C || fault == SHORT_SUM), *image = operand_new(2 * width, fault == SHORT_TAP);
+    float *last = operand_new(SHORT_K, fault == SHORT_ROW);
+    const char *rows[] = {(char *)a, (char *)(a + SHORT_K), (char *)last};
+    if (fault <= SHORT_C)
+        isa->gemm[0]->packed[3][2](SHORT_K, a, b, width, c, width, width, 1, NULL, 0);
+    else if (fault <= SHORT_PANEL)
+        isa->gemm[0]->unpacked[3][2](SHORT_K, rows, b, c, width);
+    else
+        isa->conv[0]->taps[3](SHORT_K, a, image, (size_t)isa->vw, off, c, width, 0);
+}
+END_TEST
+#endif
+
 int main(void)
 {
     TCase *t = tcase_create("all");
@@ -276,5 +313,8 @@ int main(void)
     }
     tcase_add_test(t, same_bits_of_all_threads);
     tcase_add_test(t, pairs_pay_on_a_noisy_core);
+#if TEST_UNDER_ASAN
+    tcase_add_loop_exit_test(t, short_operands_are_reported, 1, 0, 4 * N_SHORT);
+#endif
     return suite_run("cpu_gemm all", t);
 }
