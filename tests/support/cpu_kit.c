@@ -83,6 +83,8 @@ yk_status kit_run(kit *k, const cpu_isa *isa, int nt)
 const cpu_isa *kit_isa(int i)
 {
     static const cpu_isa *have[5];
-    int n = cpu_isa_list(have);
+    static int n; /* cpuid leaves a virtual machine: thousands of calls take half a minute */
+    if (!n)
+        n = cpu_isa_list(have);
     return i < n ? have[i] : NULL;
 }
