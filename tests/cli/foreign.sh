@@ -221,6 +221,44 @@ T
 }
 ok "what distributed_type and the stage leave out in Accelerate's files" types
 
+lists() { # TYPE|MORE LINES|what yoke launch gets of a host file whose lines have 4 slots each: as many ranks a host as Accelerate starts
+    [ -n "$yaml" ] || return 0
+    printf 'localhost slots=4\n127.0.0.1 slots=4\n' >"$out/list"
+    while IFS='|' read -r type text want; do
+        printf 'distributed_type: %s; num_machines: 2; %s\n' "$type" "$text" | sed "s/; /\n/g; s|LIST|$out/list|" >"$out/list.yaml"
+        "$yoke" config --dry-run --config-file "$out/list.yaml" >"$out/shown" 2>"$out/err"
+        code=$?
+        got=$(sed -n 's/^yoke launch: --//p' "$out/shown" | grep -v '^devices' | sed "s|$out/||" | sort | tr '\n' ' ')
+        [ $code = 0 ] && [ "$got" = "$want " ] && continue
+        echo "$type, $text: expected $want, got code $code, $got"
+        cat "$out/shown" "$out/err"
+        return 1
+    done <<T
+MULTI_CPU|num_processes: 4; mpirun_config:;   mpirun_hostfile: LIST|hostfile list nproc-per-node 2 num-processes 4
+MULTI_CPU|mpirun_config:;   mpirun_hostfile: LIST|hostfile list nproc-per-node 1 num-processes 2
+DEEPSPEED|num_processes: 4; main_process_ip: a; deepspeed_config:;   deepspeed_hostfile: LIST\
+|hostfile list nproc-per-node 2 num-processes 4
+DEEPSPEED|num_processes: 4; deepspeed_config:;   deepspeed_multinode_launcher: pdsh;   deepspeed_hostfile: LIST\
+|hostfile list nproc-per-node 2 num-processes 4
+DEEPSPEED|num_processes: 4; main_process_ip: a; deepspeed_config:;   deepspeed_multinode_launcher: standard;   deepspeed_hostfile: LIST\
+|master-addr a nnodes 2 num-processes 4
+T
+    grep -q 'deepspeed_hostfile: .*: not needed: this launcher' "$out/shown" || { cat "$out/shown"; return 1; }
+    printf 'distributed_type: MULTI_CPU\nnum_machines: 2\nnum_processes: 4\nmpirun_config:\n  mpirun_hostfile: %s\n' "$out/list" \
+        >"$out/list.yaml"
+    for lines in 'localhost slots=4' 'localhost slots=4\n127.0.0.1 slots=1'; do
+        # shellcheck disable=SC2059
+        printf "$lines\n" >"$out/list"
+        YOKE_LAUNCHER=none "$yoke" launch --dry-run --ssh false --config-file "$out/list.yaml" true >"$out/shown" 2>"$out/err"
+        code=$?
+        [ $code = 2 ] && grep -q -e '--nproc-per-node 2.*list.yaml, line 2: num_machines' "$out/err" && continue
+        echo "$lines: code $code"
+        cat "$out/shown" "$out/err"
+        return 1
+    done
+}
+ok "ranks of a host of Accelerate's files" lists
+
 named() { # deepspeed_config_file: as Accelerate finds it, and with the precision that counts there
     [ -n "$yaml" ] || return 0
     mkdir -p "$out/here/configs"
