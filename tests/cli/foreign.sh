@@ -208,6 +208,7 @@ DEEPSPEED|zero_stage: 2;   offload_param_device: cpu|offload_param_device: cpu: 
 DEEPSPEED|zero_stage: 2;   offload_param_device: cpu;   offload_optimizer_device: cpu|yoke train: --offload state=host$
 DEEPSPEED|zero_stage: 0;   offload_optimizer_device: cpu|offload_optimizer_device: cpu: not needed: DeepSpeed reads it
 DEEPSPEED|zero_stage: 3;   offload_param_device: cpu|yoke train: --offload params=host$
+DEEPSPEED|zero_stage: 2;   offload_param_device: nvme|offload_param_device: nvme: not needed: DeepSpeed reads it in stage 3
 DEEPSPEED|gradient_clipping: 1|yoke train: --shard gradients
 DEEPSPEED|deepspeed_hostfile: ''|deepspeed_hostfile: : not needed: nothing is set
 MULTI_NPU|num_processes: 2; gpu_ids: 0,1|gpu_ids: 0,1: not needed: distributed_type has no CUDA cards
@@ -220,6 +221,26 @@ MULTI_CPU|num_machines: 2; main_process_port: 9; mpirun_config:;   mpirun_hostfi
 T
 }
 ok "what distributed_type and the stage leave out in Accelerate's files" types
+
+disks() { # device nvme without its folder, in each format and stage: refused where the stage reads it, else not needed, by the key's name
+    for of in 0optimizer 1optimizer 2optimizer 3optimizer 0param 1param 2param 3param; do
+        stage=${of%"${of#?}"} what=${of#?}
+        case $of in 0* | 1param | 2param) end=0 fate='not needed' ;; *) end=2 fate=refused ;; esac
+        printf '{"zero_optimization": {"stage": %s, "offload_%s": {"device": "nvme"}}}' "$stage" "$what" >"$out/disk.json"
+        printf 'distributed_type: DEEPSPEED\ndeepspeed_config:\n  zero_stage: %s\n  offload_%s_device: nvme\n' "$stage" "$what" \
+            >"$out/disk.yaml"
+        for form in "json offload_$what.device" ${yaml:+"yaml offload_${what}_device"}; do
+            "$yoke" config --dry-run --config-file "$out/disk.${form% *}" >"$out/shown" 2>"$out/err"
+            code=$?
+            said=$(grep -c "${form#* }: nvme needs .*nvme_path, its folder" "$out/err")
+            [ $code = $end ] && [ "$said" = $((end / 2)) ] && grep -q "${form#* }: nvme: $fate" "$out/shown" && continue
+            echo "$form, stage $stage: expected $fate, got code $code"
+            cat "$out/shown" "$out/err"
+            return 1
+        done
+    done
+}
+ok "device nvme without its folder" disks
 
 lists() { # TYPE|MORE LINES|what yoke launch gets of a host file whose lines have 4 slots each: as many ranks a host as Accelerate starts
     [ -n "$yaml" ] || return 0

@@ -243,6 +243,12 @@ void settings_mark(settings *s, settings_fate fate, const char *file, uint32_t l
     }
 }
 
+void settings_lack_folder(settings *s, const char *file, uint32_t line, const char *device, const char *folder)
+{
+    settings_say(s, file, line, device, "nvme needs %s, its folder", folder);
+    settings_mark(s, SETTINGS_REFUSED, file, line, device, "nvme needs a folder");
+}
+
 void settings_drop(settings *s, const settings_option *o, const char *why)
 {
     const char *kept = settings_reason(s, why);

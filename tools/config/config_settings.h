@@ -183,6 +183,8 @@ void settings_idle(settings *s, const char *file, const yk__tree *map, const cha
 void settings_unneed(settings *s, const char *file, const char *path, const char *why);
 /* Gives the key at this place a fate. `key` is the end of its path, or NULL: then nothing changes. */
 void settings_mark(settings *s, settings_fate fate, const char *file, uint32_t line, const char *key, const char *why);
+/* Refuses device nvme, which the stage has a use for, without its folder's key. */
+void settings_lack_folder(settings *s, const char *file, uint32_t line, const char *device, const char *folder);
 /* The option and its keys have no effect in this run. */
 void settings_drop(settings *s, const settings_option *o, const char *why);
 const char *settings_reason(settings *s, const char *text); /* a copy that lives as long as the settings */

@@ -237,12 +237,12 @@ static void place_take(settings *s, const char *file, const yk__tree *part, cons
     if (why)
         settings_unneed(s, file, shown, why);
     snprintf(shown, sizeof shown, "deepspeed_config.%s", device);
-    if (disk && !path)
-        settings_say(s, file, settings_line(part, device), shown, "nvme needs %s, its folder", folder);
     if (why) {
         settings_unneed(s, file, shown, why);
         return;
     }
+    if (disk && !path)
+        settings_lack_folder(s, file, settings_line(part, device), shown, folder);
     snprintf(text, 560, "%s=%s%s", what, disk ? "nvme:" : "host", disk && path ? path : "");
     settings_part_of(s, "offload", text, file, settings_at(part, device));
     settings_part_of(s, "offload", text, file, settings_at(part, folder));

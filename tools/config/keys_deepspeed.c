@@ -418,10 +418,9 @@ void settings_settle(settings *s)
 /* "host", "nvme:DIR", or NULL, of a place's device. read: the stage has a use for it. */
 static const char *offload_place(settings *s, const char *file, const yk__tree *map, const char *what, bool read, char *text, size_t size)
 {
-    char path[96];
-    snprintf(path, sizeof path, "zero_optimization.%s.device", what);
-    const char *device = settings_text(map, path), *folder;
-    const uint32_t line = settings_line(map, path);
+    char path[96], of_device[96];
+    snprintf(of_device, sizeof of_device, "zero_optimization.%s.device", what);
+    const char *device = settings_text(map, of_device), *folder;
     snprintf(path, sizeof path, "zero_optimization.%s.nvme_path", what);
     if (!device || strcmp(device, "nvme"))
         settings_unneed(s, file, path, "device nvme alone has a folder");
@@ -431,7 +430,7 @@ static const char *offload_place(settings *s, const char *file, const yk__tree *
         return "host";
     folder = settings_text(map, path);
     if (!folder && read)
-        settings_say(s, file, line, path, "expected the folder of device nvme, got nothing");
+        settings_lack_folder(s, file, settings_line(map, of_device), of_device, "nvme_path");
     snprintf(text, size, "nvme:%s", folder ? folder : "");
     return text;
 }
