@@ -108,6 +108,62 @@ T
 }
 ok "keys of real files that DeepSpeed does not read, notes and large numbers" fates
 
+told() { # the options and variables that --dry-run names, and its lines on standard error
+    sed -n '/^yoke \(train\|launch\): \|^variable: /p' "$out/shown" | sort
+    sed "s|$out/[a-z]*\.[a-z]*|F|g; /not needed here/d" "$out/err"
+}
+nulls() { # null is as if the key were absent, in each format and of each key: WITH NULL|WITHOUT
+    while IFS='|' read -r one two; do
+        for text in "$one" "$two"; do
+            printf '%s' "$text" >"$out/null.json"
+            dry 0 --deepspeed "$out/null.json" --max-steps 9 || { echo "$text"; return 1; }
+            mv "$out/told" "$out/told.before" 2>/dev/null
+            told >"$out/told"
+        done
+        diff "$out/told.before" "$out/told" || { echo "$one"; return 1; }
+    done <<'T'
+{"optimizer": {"type": "AdamW", "params": {"lr": null}}}|{"optimizer": {"type": "AdamW", "params": {}}}
+{"optimizer": {"type": "SGD", "params": {"lr": 0.1, "momentum": null}}}|{"optimizer": {"type": "SGD", "params": {"lr": 0.1}}}
+{"gradient_clipping": null, "steps_per_print": 5}|{"steps_per_print": 5}
+{"bf16": null, "bfloat16": {"enabled": true}}|{"bfloat16": {"enabled": true}}
+{"fp16": {"enabled": true, "loss_scale": null, "hysteresis": null}}|{"fp16": {"enabled": true}}
+{"flops_profiler": {"enabled": null, "profile_step": 1}}|{"flops_profiler": {"enabled": false, "profile_step": 1}}
+{"scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": null}}}|{"scheduler": {"type": "WarmupLR", "params": {}}}
+T
+    "$yoke" config --keys deepspeed | sed -n 's/^| \(`[^|]*`\) |.*/\1/p' | tr -d '` ' | tr ',' '\n' >"$out/names"
+    python3 - "$out/names" >"$out/null.json" <<'P'
+import json, sys
+tree = {}
+for path in open(sys.argv[1]).read().split():
+    at, parts = tree, path.split(".")
+    for part in parts[:-1]:
+        at[part] = at.get(part) or {}
+        at = at[part]
+    at.setdefault(parts[-1])
+json.dump(tree, sys.stdout)
+P
+    dry 0 --deepspeed "$out/null.json" && [ "$(wc -l <"$out/names")" -gt 200 ] && ! grep '^yoke \|^variable' "$out/shown" || return 1
+    printf '{"devices": [{"name": null, "products": 1}]}' >"$out/null.json"
+    "$yoke" plan --model mlp --data "idx:$out/images" --device-file "$out/null.json" >"$out/shown" 2>&1
+    grep -q 'name null: expected a short text' "$out/shown" || { cat "$out/shown"; return 1; }
+    [ -n "$yaml" ] || return 0
+    for command in train launch; do
+        printf 'yoke: ~\n%s:\n' $command >"$out/null.yaml"
+        "$yoke" $command --options | sed '/^--help/d; s/^--\([^ ]*\).*/  \1: null/' >>"$out/null.yaml"
+        "$yoke" config --dry-run --config-file "$out/null.yaml" >"$out/shown" 2>"$out/err" && [ ! -s "$out/shown" ] ||
+            { cat "$out/shown" "$out/err"; return 1; }
+    done
+    for key in tf32 half_precision_backend group_by_length push_to_hub config-file; do # ours or another program's, refused or a switch
+        printf 'yoke: 1\ntrain:\n  %s: null\n' $key >"$out/null.yaml"
+        "$yoke" config --dry-run --config-file "$out/null.yaml" >"$out/shown" 2>"$out/err" && [ ! -s "$out/shown" ] ||
+            { echo $key; cat "$out/shown" "$out/err"; return 1; }
+    done
+    printf 'yoke: 1\ntrain:\n  tf33: null\n  lr: 0.5\n' >"$out/null.yaml"
+    "$yoke" config --dry-run --config-file "$out/null.yaml" >"$out/shown" 2>"$out/err"
+    [ $? = 2 ] && grep -q 'line 3: train.tf33: yoke train has no such option' "$out/err"
+}
+ok "null is as absent in each format, and an unknown key is refused with it" nulls
+
 schedules() { # a file takes each setting of each schedule of DeepSpeed, as the command's message lists them
     for type in WarmupLR WarmupDecayLR WarmupCosineLR LRRangeTest OneCycle; do
         dry 2 --deepspeed '{}' --lr-scheduler-type $type --lr-scheduler-kwargs total_num_steps=9,cycle_min_lr=0,bogus=1 --max-steps 9

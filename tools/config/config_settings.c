@@ -323,15 +323,16 @@ static bool is_automatic(const yk__tree *node)
     return node->kind == YK__TREE_TEXT && !strcasecmp(node->text, "auto");
 }
 
-static bool is_nothing(const yk__tree *node)
-{
-    return node->kind == YK__TREE_TEXT && !node->quoted && !strcmp(node->text, "null");
-}
-
 /* True if the node is a text other than "", null and "auto". */
 static bool is_said(const yk__tree *node)
 {
-    return node && node->kind == YK__TREE_TEXT && *node->text && !is_nothing(node) && !is_automatic(node);
+    return node && node->kind == YK__TREE_TEXT && *node->text && !yk__tree_is_null(node) && !is_automatic(node);
+}
+
+bool settings_is_given(const yk__tree *map, const char *path)
+{
+    const yk__tree *node = node_find(map, path);
+    return node && !yk__tree_is_null(node);
 }
 
 const char *settings_text(const yk__tree *map, const char *path)
@@ -388,11 +389,12 @@ static bool is_off(const yk__tree *node, const char *off)
     }
     if (node->kind != YK__TREE_TEXT) {
         const yk__tree *enabled = yk__tree_get(node, "enabled");
-        return !node->child || (enabled && enabled->kind == YK__TREE_TEXT && yk__cli_truth(enabled->text) == 0);
+        return !node->child || (enabled && (yk__tree_is_null(enabled) ||
+                                            (enabled->kind == YK__TREE_TEXT && yk__cli_truth(enabled->text) == 0)));
     }
     if (off && *off == '=') { /* a number, where 0 asks for something */
         char *end;
-        return is_nothing(node) || is_automatic(node) || (yk__number_read(node->text, &end) == strtod(off + 1, NULL) && !*end);
+        return yk__tree_is_null(node) || is_automatic(node) || (yk__number_read(node->text, &end) == strtod(off + 1, NULL) && !*end);
     }
     if (off && !strcmp(off, "true")) /* a key that asks for something where it is false */
         return yk__cli_truth(node->text) == 1 || is_automatic(node);
@@ -604,7 +606,7 @@ static void key_walk(settings *s, const settings_table *table, const char *file,
 {
     const settings_key *row = strchr(node->key, '.') ? NULL : row_find(table, path); /* a dot is of a path, not of a key */
     const bool empty = row && row->kind == SETTINGS_TEXT && node->kind == YK__TREE_TEXT && !*node->text;
-    const bool nothing = empty || is_nothing(node), automatic = table->automatic && is_automatic(node);
+    const bool nothing = empty || yk__tree_is_null(node), automatic = table->automatic && is_automatic(node);
     if (!row && table->comments && settings_is_comment(node->key)) {
         item_add(s, SETTINGS_IDLE, file, node, shown, "a comment");
         return;

@@ -190,6 +190,8 @@ void settings_drop(settings *s, const settings_option *o, const char *why);
 const char *settings_reason(settings *s, const char *text); /* a copy that lives as long as the settings */
 const settings_option *settings_find(const settings *s, settings_scope scope, const char *name);
 
+/* In each format a known key that is null is as absent. "auto" is given: it leaves the value to the command. */
+bool settings_is_given(const yk__tree *map, const char *path);
 /* Values of checked trees by path; "auto" and null are as absent. */
 const char *settings_text(const yk__tree *map, const char *path);
 bool settings_on(const yk__tree *map, const char *path, bool preset);

@@ -227,7 +227,7 @@ static void scaling_parts(settings *s, const char *file, const yk__tree *map, bo
 
 static void finish_precision(settings *s, const char *file, const yk__tree *map)
 {
-    const bool both = yk__tree_get(map, "bf16") && yk__tree_get(map, "bfloat16");
+    const bool both = settings_is_given(map, "bf16") && settings_is_given(map, "bfloat16");
     const bool older = !both && settings_on(map, "bfloat16.enabled", false);
     const bool half = settings_on(map, "fp16.enabled", false), brain = settings_on(map, "bf16.enabled", false) || older;
     const char *of_brain = older ? "bfloat16.enabled" : "bf16.enabled";
@@ -287,22 +287,15 @@ static void finish_optimizer(settings *s, const char *file, const yk__tree *map)
     }
 }
 
-/* "auto" counts as given: it leaves the value to the command. */
-static bool is_given(const yk__tree *map, const char *part, const char *name)
-{
-    const yk__tree *of = yk__tree_get(map, part);
-    return yk__tree_get(of ? yk__tree_get(of, "params") : NULL, name) != NULL;
-}
-
 /* Numbers of absent keys that DeepSpeed and this command have otherwise. Of gradient_clipping DeepSpeed itself has had two. */
 static void finish_absent(settings *s, const char *file, const yk__tree *map)
 {
     const char *type = settings_text(map, "optimizer.type");
-    if (type && !is_given(map, "optimizer", "lr"))
+    if (type && !settings_is_given(map, "optimizer.params.lr"))
         settings_preset(s, "learning-rate", "0.001", file);
-    if (type && (type[0] | 32) == 's' && !is_given(map, "optimizer", "momentum"))
+    if (type && (type[0] | 32) == 's' && !settings_is_given(map, "optimizer.params.momentum"))
         settings_preset(s, "momentum", "0", file);
-    if (!yk__tree_get(map, "gradient_clipping"))
+    if (!settings_is_given(map, "gradient_clipping"))
         s->unclipped = file;
 }
 
@@ -337,7 +330,8 @@ static void finish_schedule(settings *s, const char *file, const yk__tree *map)
             settings_part_of(s, "lr-scheduler-kwargs", from < sizeof text ? text + from : "", file, settings_of(c));
         }
     const char *type = settings_text(map, "scheduler.type");
-    if (type && yk__word_find("warmuplr|warmupdecaylr", type, strlen(type)) >= 0 && !is_given(map, "scheduler", "warmup_max_lr")) {
+    if (type && yk__word_find("warmuplr|warmupdecaylr", type, strlen(type)) >= 0 &&
+        !settings_is_given(map, "scheduler.params.warmup_max_lr")) {
         s->unheated = file;
         s->unheated_rates += settings_text(map, "optimizer.params.lr") != NULL;
     }
