@@ -243,10 +243,20 @@ void settings_mark(settings *s, settings_fate fate, const char *file, uint32_t l
     }
 }
 
+/* The last message's text behind its key: the reason of a fate. NULL without memory. */
+static const char *message_reason(settings *s, const char *key)
+{
+    const char *text = s->messages ? s->message[s->messages - 1] : NULL;
+    char before[320];
+    snprintf(before, sizeof before, ": %.300s: ", key);
+    const char *at = text ? strstr(text, before) : NULL;
+    return at ? settings_reason(s, at + strlen(before)) : NULL;
+}
+
 void settings_lack_folder(settings *s, const char *file, uint32_t line, const char *device, const char *folder)
 {
     settings_say(s, file, line, device, "nvme needs %s, its folder", folder);
-    settings_mark(s, SETTINGS_REFUSED, file, line, device, "nvme needs a folder");
+    settings_mark(s, SETTINGS_REFUSED, file, line, device, message_reason(s, device));
 }
 
 void settings_drop(settings *s, const settings_option *o, const char *why)
@@ -582,6 +592,7 @@ static void key_refuse(settings *s, const settings_table *table, const char *fil
     near = yk__nearest_word(path + head, word, n);
     settings_say(s, file, node->line, shown, "unknown key of %s%s%s%s", table->title, near ? ": did you mean " : "", near ? near : "",
                  near ? "?" : "");
+    item_add(s, SETTINGS_REFUSED, file, node, shown, message_reason(s, shown));
 }
 
 static void option_put(settings *s, const settings_key *row, const char *file, const yk__tree *node)
@@ -626,8 +637,12 @@ static void key_walk(settings *s, const settings_table *table, const char *file,
             settings_say(s, file, node->line, shown, "%s", row->why);
         return;
     }
-    if (!(automatic && row->fate == SETTINGS_IDLE) && !value_check(s, row, file, node, shown))
+    if (!(automatic && row->fate == SETTINGS_IDLE) && !value_check(s, row, file, node, shown)) {
+        item_add(s, SETTINGS_REFUSED, file, node, shown, message_reason(s, shown));
         return;
+    }
+    if (row->kind == SETTINGS_MAP && !node->child)
+        item_add(s, SETTINGS_IDLE, file, node, shown, "nothing is set");
     if (row->kind == SETTINGS_MAP) {
         below(s, table, file, node, path, shown);
         return;
