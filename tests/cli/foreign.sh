@@ -22,30 +22,33 @@ made() { # the options that the files made, sorted, in one line
 }
 
 rows='"train_batch_size"' micro='"train_micro_batch_size_per_gpu"' steps='"gradient_accumulation_steps"'
-orders() { # numbers of one batch in two files, by either option: one result, or an error that names both
-    while IFS='|' read -r one two want; do
+orders() { # numbers of one batch in two files, by either option: one result, or an error that names both (ONE and TWO)
+    while IFS='|' read -r one two want second; do # second: in the other order, if it is not the same there
         for first in 1 2; do
             printf '%s' "$one" >"$out/order$first.json"
             printf '%s' "$two" >"$out/order$((3 - first)).json"
-            end=$(case $want in *:* | *has) echo 2 ;; *) echo 0 ;; esac)
+            [ $first = 1 ] || want=${second:-$want}
+            end=$(case $want in *:*) echo 2 ;; *) echo 0 ;; esac)
             dry "$end" --config-file "$out/order1.json" --deepspeed "$out/order2.json" || return 1
             got=$(made)
-            [ "$end" = 0 ] || got=$(sed -E 's|[^ (]*/order[12]|F|g' "$out/err")
-            case $got in
-            *"$want"*) continue ;;
-            esac
+            [ "$end" = 0 ] || got=$(sed -E "s|[^ (]*/order$first.json|ONE|g; s|[^ (]*/order[12].json|TWO|g" "$out/err")
+            [ "${got% }" = "$([ "$end" = 0 ] || echo 'yoke train: ')$want" ] && continue
             echo "$one $two, order $first: expected $want, got $got"
             return 1
         done
     done <<T
 {$rows: 16}|{$steps: 4}|global-batch 4 gradient-accumulation-steps 4
-{$rows: 16}|{$micro: 4}|gradient-accumulation-steps 4
+{$rows: 16}|{$micro: 4}|global-batch 4 gradient-accumulation-steps 4
 {$rows: 16, $steps: 2}|{$micro: 8}|global-batch 8 gradient-accumulation-steps 2
 {$rows: 16, $micro: 4}|{$rows: 16}|global-batch 4 gradient-accumulation-steps 4
-{$rows: 16}|{$steps: 3}|: train_batch_size: 16 is no multiple of gradient_accumulation_steps 3 (F.json, line 1)
-{$rows: 16}|{$rows: 32}|, and F.json, line 1 has
-{$micro: 4}|{$micro: 8}|, and F.json, line 1 has
-{$rows: 16, $steps: 2}|{$micro: 4}|: 16 is not train_micro_batch_size_per_gpu 4 (F.json, line 1) x gradient_accumulation_steps 2 x 1 rank
+{$rows: 16}|{$steps: 3}|ONE, line 1: train_batch_size: 16 is no multiple of gradient_accumulation_steps 3 \
+(TWO, line 1): expected a multiple of 3
+{$rows: 16}|{$rows: 32}|TWO, line 1: train_batch_size: 32, and ONE, line 1 has 16: leave one\
+|ONE, line 1: train_batch_size: 16, and TWO, line 1 has 32: leave one
+{$micro: 4}|{$micro: 8}|TWO, line 1: train_micro_batch_size_per_gpu: 8, and ONE, line 1 has 4: leave one\
+|ONE, line 1: train_micro_batch_size_per_gpu: 4, and TWO, line 1 has 8: leave one
+{$rows: 16, $steps: 2}|{$micro: 4}|ONE, line 1: train_batch_size: 16 is not train_micro_batch_size_per_gpu 4 \
+(TWO, line 1) x gradient_accumulation_steps 2 x 1 rank: expected 8
 T
     for one in 4 8; do
         printf '{%s: %s}' "$micro" $one >"$out/micro$one.json"
@@ -193,12 +196,50 @@ schedules() { # a file takes each setting of each schedule of DeepSpeed, as the 
             printf '{"scheduler": {"type": "%s", "params": {%s"last_batch_iteration": -1, "%s": %s}}}' \
                 "$type" "$needed" "$key" "$value" >"$out/schedule.json"
             dry 0 --deepspeed "$out/schedule.json" --max-steps 9 || return 1
+            # --warmup-steps has its number, and cycle_min_lr and warmup_max_lr, DeepSpeed's own, come with each of the rest
+            more=$(case $type.$key in OneCycle.cycle_min_lr) ;; OneCycle.*) echo cycle_min_lr=0, ;; esac)
+            far=$(case $type.$key in Warmup*LR.warmup_max_lr | WarmupCosineLR.*) ;; Warmup*) echo ,warmup_max_lr=0.001 ;; esac)
+            list=$more$key=$(echo "$value" | tr -d '"')$far steps=
+            [ $key != warmup_num_steps ] || { list=${far#,} steps='warmup-steps 1 '; }
+            want="$([ $type != OneCycle ] || echo 'adam-beta2 0.99 ')${list:+lr-scheduler-kwargs $list }lr-scheduler-type $type $steps"
+            [ "$(made)" = "$want" ] || { echo "$type, $key: expected $want, got $(made)"; return 1; }
         done
     done
+    printf '{"scheduler": {"params": {"warmup_type": "linear", "warmup_max_lr": 0.5, "warmup_min_lr": 0.25}, "type": "WarmupLR"}}' \
+        >"$out/schedule.json"
+    dry 0 --deepspeed "$out/schedule.json" --max-steps 9 && # in the file's order
+        [ "$(made)" = 'lr-scheduler-kwargs warmup_type=linear,warmup_max_lr=0.5,warmup_min_lr=0.25 lr-scheduler-type WarmupLR ' ] &&
+        [ "$(sed -n 's/.*: scheduler.\([a-z_.]*\): .*/\1/p' "$out/shown" | tr '\n' ' ')" = \
+            'params.warmup_type params.warmup_max_lr params.warmup_min_lr type ' ] || { cat "$out/shown"; return 1; }
     printf '{"scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0, "cycle_momentum": false}}}' >"$out/schedule.json"
     dry 2 --deepspeed "$out/schedule.json" && grep -q 'cycle_momentum: the momentum follows the cycle' "$out/err"
 }
 ok "settings of DeepSpeed's schedules" schedules
+
+rates() { # TYPE|PARAMS|the learning rates of six steps of a run, by the formulas of deepspeed/runtime/lr_schedules.py
+    while IFS='|' read -r type params want; do
+        printf '{"optimizer": {"type": "AdamW", "params": {"lr": 0.01}}, "scheduler": {"type": "%s", "params": {%s}}}' \
+            "$type" "$params" >"$out/rates.json"
+        "$yoke" train --model mlp --model-config hidden=8 --data "idx:$out/images" --global-batch 8 --max-steps 6 --logging-steps 1 \
+            --deepspeed "$out/rates.json" --overwrite-output-dir --output-dir "$out/rates" >"$out/shown" 2>"$out/err"
+        got=$(cat "$out/shown" "$out/err" | sed -n 's|^step [1-6]/6 .* lr \([^ ]*\) .*|\1|p' | tr '\n' ' ')
+        [ "$got" = "$want " ] && continue
+        echo "$type, $params: expected $want, got $got"
+        cat "$out/shown" "$out/err"
+        return 1
+    done <<T
+WarmupLR|"warmup_min_lr": 0.001, "warmup_max_lr": 0.01, "warmup_num_steps": 4, "warmup_type": "linear"\
+|0.001 0.00325 0.0055 0.00775 0.01 0.01
+WarmupLR|"warmup_min_lr": 0, "warmup_max_lr": 0.01, "warmup_num_steps": 4|0 0.005 0.00792 0.01 0.01 0.01
+WarmupDecayLR|"total_num_steps": 6, "warmup_max_lr": 0.01, "warmup_num_steps": 2, "warmup_type": "linear"|0 0.005 0.01 0.0075 0.005 0.0025
+WarmupCosineLR|"total_num_steps": 6, "cos_min_ratio": 0, "warmup_num_steps": 2, "warmup_type": "linear"|0 0.005 0.00854 0.005 0.00146 0
+LRRangeTest|"lr_range_test_min_lr": 0.001, "lr_range_test_step_size": 2|0.0015 0.002 0.0025 0.003 0.0035 0.004
+LRRangeTest|"lr_range_test_min_lr": 0.001, "lr_range_test_step_size": 2, "lr_range_test_staircase": true|0.001 0.002 0.002 0.003 0.003 0.004
+OneCycle|"cycle_min_lr": 0.001, "cycle_max_lr": 0.01, "cycle_first_step_size": 2, "decay_step_size": 1, "decay_lr_rate": 1\
+|0.0055 0.01 0.0055 0.001 0.0005 0.000333
+T
+}
+ok "a run of a DeepSpeed file has the learning rates of DeepSpeed's schedule" rates
 
 cycles() { # OPTIMIZER|MORE OF THE SCHEDULE|TYPED|what the run has, or refuses
     while IFS='|' read -r optimizer more typed want; do
