@@ -163,16 +163,29 @@ static void type_check(const yk_model *m, const char *path)
     yk_settings_free(s);
 }
 
-/* Refuses tensors that are those of a relative, which computes otherwise. */
-static void relatives_check(const yk_model *m, yk_weights *w, const char *path)
+/* The file's first name that begins so, with or without "module."; NULL if there is none. */
+static const char *name_begun(const yk_weights *w, const char *part)
 {
-    for (const char *const *part = m->kind->relatives; part && *part; part++)
-        for (uint32_t i = 0; i < yk_weights_count(w) && yk_ok(m->job); i++) {
-            const char *name = yk_weights_name(w, i), *bare = strncmp(name, "module.", 7) ? name : name + 7;
-            if (!strncmp(bare, *part, strlen(*part)))
-                model_fail(m->job, YK_E_FORMAT, "%s: tensor \"%s\" is of another model than %s, like RoBERTa: expected \"%s..\" (its "
-                           "config.json would have another model_type)", path, name, m->kind->name, m->kind->prefix);
-        }
+    for (uint32_t i = 0; i < yk_weights_count(w); i++) {
+        const char *name = yk_weights_name(w, i), *bare = strncmp(name, "module.", 7) ? name : name + 7;
+        if (!strncmp(bare, part, strlen(part)))
+            return name;
+    }
+    return NULL;
+}
+
+/* Refuses tensors that are those of a relative, which computes otherwise. Beside the model's own prefix they are a head of someone's, say,
+ * which is left. */
+static void relatives_check(const yk_model *m, const yk_weights *w, const char *path)
+{
+    for (const char *const *part = m->kind->relatives; part && *part && !name_begun(w, m->kind->prefix); part++) {
+        const char *name = name_begun(w, *part);
+        if (!name)
+            continue;
+        model_fail(m->job, YK_E_FORMAT, "%s: tensor \"%s\" is of another model than %s, like RoBERTa: expected names that begin with "
+                   "\"%s\"", path, name, m->kind->name, m->kind->prefix);
+        return;
+    }
 }
 
 static void say_new(const yk_model *m, const char *path, const char *name)

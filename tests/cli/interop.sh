@@ -330,6 +330,8 @@ ok "so is the head of BERT's pre-training" left mlm \
     bert.pooler.dense.weight cls.seq_relationship.bias cls.seq_relationship.weight
 ok "and that of masked words, which a classifier leaves" left classes \
     "bert has no place for 6 of its tensors: cls.predictions.bias, " score.weight
+ok "so are heads like those of BERT's relatives beside BERT's own names" left classes "bert has no place for 7 of its tensors: " \
+    classifier.dense.weight lm_head.weight
 ok "and another head of GPT-2" left gpt2 "gpt2 has no place for 1 of its tensors: score.weight" score.weight
 
 # Without such a tensor the layers compute something else than those of the file.
