@@ -77,15 +77,25 @@ yk_status yk__tok_model_ready(struct tok_source *src, yk_error *err)
 
 enum { PADDED_MOST = 128 }; /* models are made wider by fewer rows, for speed, and few tokens come of no merge */
 
-/* A file whose last line has no end is whole as long as all tokens of config.json are there. */
+/* True if the model is wider than its tokens up to the next multiple of 8, 16, .. 128. */
+static bool is_padded(int64_t size, int64_t vocab_size)
+{
+    bool is = false;
+    for (int64_t step = 8; step <= PADDED_MOST; step *= 2)
+        is |= vocab_size % step == 0 && vocab_size - size < step;
+    return is;
+}
+
+/* A file whose last line has no end is whole as long as all tokens of config.json are there, but for those of a wider model. */
 static yk_status vocab_whole(const struct tok_source *src, yk_error *err)
 {
     const int have = src->t->n_model;
     if (src->t->size >= src->vocab_size)
         return YK_OK;
-    if (src->unended)
+    if (src->unended && !is_padded(src->t->size, src->vocab_size))
         return yk__fail(err, YK_E_FORMAT, "%s: expected %lld tokens, the vocab_size of config.json, got %d, and the last line has no end: "
-                        "the file is cut: fetch it again", src->path, (long long)src->vocab_size, have);
+                        "the file is cut: fetch it again, or end that line if the file is whole", src->path, (long long)src->vocab_size,
+                        have);
     if (src->ours || src->vocab_size - src->t->size < PADDED_MOST)
         return YK_OK;
     return yk__tok_note(src, err, "%s: it has %d tokens, and config.json says vocab_size %lld: the rows of the rest are never read",
@@ -98,7 +108,8 @@ static yk_status merges_whole(const struct tok_source *src, uint32_t merges, yk_
     if (!src->unended || (int64_t)merges + 256 + PADDED_MOST >= src->t->n_model)
         return YK_OK;
     return yk__fail(err, YK_E_FORMAT, "%s: expected a merge for each token of several bytes, of %d tokens in vocab.json, got %u merges, "
-                    "and the last line has no end: the file is cut: fetch it again", src->path, src->t->n_model, merges);
+                    "and the last line has no end: the file is cut: fetch it again, or end that line if the file is whole", src->path,
+                    src->t->n_model, merges);
 }
 
 /* ---- vocab.txt ---- */
