@@ -115,6 +115,11 @@ fates() { # KEYS..|FATE of the last key; the file is taken unless a line says th
 {"fp16": {"enabled": true, "losscale": 0}}|fp16.losscale: 0: refused: unknown key of DeepSpeed's JSON: did you mean loss_scale?
 {"fp16": {"enabled": "yes please"}}|fp16.enabled: yes please: refused: expected true or false, got text
 {"fp16": true}|fp16: true: refused: expected a map of keys, got true
+{"fp16": {"initial_scale_power": "zz"}}|fp16.initial_scale_power: zz: refused: expected a whole number, got text
+{"fp16": {"enabled": false, "loss_scale": -7}}|fp16.loss_scale: -7: refused: expected a number from 0
+{"tensorboard": {"output_path": {"q": 1}}}|tensorboard.output_path: ..: refused: expected a text, got a map
+{"zero_optimization": {"offload_optimizer": {"ratio": "x"}}}|offload_optimizer.ratio: x: refused: expected a number, got text
+{"zero_optimization": {"offload_param": {"nvme_path": [1]}}}|offload_param.nvme_path: ..: refused: expected a text, got a list
 {"fp16": {}}|fp16: {}: not needed: nothing is set
 T
 }
@@ -319,6 +324,7 @@ DEEPSPEED|gradient_clipping: 1|yoke train: --shard gradients
 DEEPSPEED|deepspeed_hostfile: ''|deepspeed_hostfile: : not needed: nothing is set
 MULTI_NPU|num_processes: 2; gpu_ids: 0,1|gpu_ids: 0,1: not needed: distributed_type has no CUDA cards
 MULTI_GPU|num_processes: 2; gpu_ids: 0,1|yoke launch: --devices cuda:0 cuda:1
+MULTI_GPU|num_machines: 2; main_process_ip: a; deepspeed_config:;   deepspeed_hostfile: h|h: not needed: distributed_type is another
 MULTI_GPU|fp8_config:;   amax_history_length: 1024|fp8_config.amax_history_length: 1024: not needed
 MULTI_GPU|downcast_bf16: true; tpu_use_sudo: true|downcast_bf16: true: not needed: of TPUs alone
 MULTI_CPU|num_processes: 2; mpirun_config:;   mpirun_hostfile: h|mpirun_hostfile: h: not needed: one host

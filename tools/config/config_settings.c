@@ -236,7 +236,7 @@ void settings_mark(settings *s, settings_fate fate, const char *file, uint32_t l
 {
     for (size_t i = 0; key && i < s->items; i++) {
         settings_item *item = &s->item[i];
-        if (item->file == file && item->line == line && item->path && path_ends(item->path, key)) {
+        if (item->fate != SETTINGS_REFUSED && item->file == file && item->line == line && item->path && path_ends(item->path, key)) {
             item->fate = fate;
             item->why = why;
         }
@@ -692,7 +692,8 @@ void settings_unneed(settings *s, const char *file, const char *path, const char
     const size_t n = strlen(path);
     for (size_t i = 0; i < s->items; i++) {
         settings_item *item = &s->item[i];
-        if (item->file == file && item->path && !strncmp(item->path, path, n) && strchr("._", item->path[n] ? item->path[n] : '.')) {
+        if (item->fate != SETTINGS_REFUSED && item->file == file && item->path && !strncmp(item->path, path, n) &&
+            strchr("._", item->path[n] ? item->path[n] : '.')) {
             item->fate = SETTINGS_IDLE;
             item->why = why;
         }

@@ -179,9 +179,9 @@ yk__tree *settings_key_get(const yk__tree *map, const char *prefix, const char *
 bool settings_is_comment(const char *key);
 /* Every key below is idle for this reason. */
 void settings_idle(settings *s, const char *file, const yk__tree *map, const char *path, const char *why);
-/* The keys of this path and below turn out to be idle for this reason. */
+/* The keys of this path and below, but for those that are refused, turn out to be idle for this reason. */
 void settings_unneed(settings *s, const char *file, const char *path, const char *why);
-/* Gives the key at this place a fate. `key` is the end of its path, or NULL: then nothing changes. */
+/* Gives the key at this place a fate, unless it is refused. `key` is the end of its path, or NULL: then nothing changes. */
 void settings_mark(settings *s, settings_fate fate, const char *file, uint32_t line, const char *key, const char *why);
 /* Refuses device nvme, which the stage has a use for, without its folder's key. */
 void settings_lack_folder(settings *s, const char *file, uint32_t line, const char *device, const char *folder);

@@ -201,7 +201,7 @@ static void finish_hosts(settings *s, const char *file, const yk__tree *map)
                      "part of it", ranks, machines);
     if (settings_text(map, MPIRUN_LIST) && (!list || strcmp(list, MPIRUN_LIST)))
         settings_unneed(s, file, MPIRUN_LIST, machines > 1 ? "distributed_type is another" : "one host needs no address");
-    if (settings_text(map, DEEPSPEED_LIST) && (!list || strcmp(list, DEEPSPEED_LIST)))
+    if (is_type(map, "DEEPSPEED") && settings_text(map, DEEPSPEED_LIST) && !list)
         settings_unneed(s, file, DEEPSPEED_LIST, machines > 1 ? "this launcher starts by main_process_ip" : "one host needs no address");
     if (machines > 1 && !list && !settings_text(map, "main_process_ip"))
         settings_say(s, file, settings_line(map, "num_machines"), "num_machines",
