@@ -361,11 +361,17 @@ static const char *const tied[][2] = {{"cls.predictions.decoder.weight", "bert.e
                                       {"cls.predictions.decoder.bias", "cls.predictions.bias"},
                                       {NULL, NULL}};
 
+/* Models with BERT's layers and other positions, embeddings or heads; a head's name tells where the base's prefix is absent. */
+static const char *const relatives[] = {"roberta.",    "electra.", "distilbert.",       "albert.",              "deberta.",
+                                        "mpnet.",      "lm_head.", "classifier.dense.", "classifier.out_proj.", "vocab_transform.",
+                                        "pre_classifier.", NULL};
+
 const model_kind model_bert = {
     .name = "bert",
     .text = "BERT, sequence classifier",
     .model_type = "bert",
     .prefix = "bert.",
+    .relatives = relatives,
     .layers = classifier_layers,
     .numbered = "encoder.layer.#.",
     .input = MODEL_LABELLED_TEXT,
@@ -380,6 +386,7 @@ const model_kind model_bert_mlm = {
     .text = "BERT, masked language model",
     .model_type = "bert",
     .prefix = "bert.",
+    .relatives = relatives,
     .tied = tied,
     .layers = mlm_layers,
     .numbered = "encoder.layer.#.",

@@ -146,29 +146,53 @@ static bool folder_has(const char *dir, const char *name)
     return f != NULL;
 }
 
-/* Writes the model_type of the folder's config.json, if that is another model's; else "". */
-static void other_model(const yk_model *m, const char *path, char text[NAME_SIZE])
+/* Refuses a folder whose config.json is of another model: tensors of RoBERTa and BERT, say, have the same names without their prefix. Older
+ * folders of Yoke have another word for the type, beside the model's own name. */
+static void type_check(const yk_model *m, const char *path)
 {
     char place[4096];
-    text[0] = 0;
     snprintf(place, sizeof place, "%s/config.json", path);
     if (!folder_has(path, "config.json"))
         return;
     yk_settings *s = yk_settings_new(m->job, NULL);
     yk_settings_json(s, place);
-    const char *type = yk_settings_text(s, "model_type", m->kind->model_type);
-    if (strcmp(type, m->kind->model_type) != 0)
-        snprintf(text, NAME_SIZE, "; its config.json is of another model, model_type \"%.100s\"", type);
+    const char *type = yk_settings_text(s, "model_type", m->kind->model_type), *own = yk_settings_text(s, "yoke_model", "");
+    if (yk_ok(m->job) && strcmp(type, m->kind->model_type) != 0 && strcmp(own, m->kind->name) != 0)
+        model_fail(m->job, YK_E_FORMAT, "%s: its config.json is of another model, model_type \"%.100s\": expected \"%s\" for model %s",
+                   path, type, m->kind->model_type, m->kind->name);
     yk_settings_free(s);
+}
+
+/* The file's first name that begins so, with or without "module."; NULL if there is none. */
+static const char *name_begun(const yk_weights *w, const char *part)
+{
+    for (uint32_t i = 0; i < yk_weights_count(w); i++) {
+        const char *name = yk_weights_name(w, i), *bare = strncmp(name, "module.", 7) ? name : name + 7;
+        if (!strncmp(bare, part, strlen(part)))
+            return name;
+    }
+    return NULL;
+}
+
+/* Refuses tensors that are those of a relative, which computes otherwise. Beside the model's own prefix they are a head of someone's, say,
+ * which is left. */
+static void relatives_check(const yk_model *m, const yk_weights *w, const char *path)
+{
+    for (const char *const *part = m->kind->relatives; part && *part && !name_begun(w, m->kind->prefix); part++) {
+        const char *name = name_begun(w, *part);
+        if (!name)
+            continue;
+        model_fail(m->job, YK_E_FORMAT, "%s: tensor \"%s\" is of another model than %s, like RoBERTa: expected names that begin with "
+                   "\"%s\"", path, name, m->kind->name, m->kind->prefix);
+        return;
+    }
 }
 
 static void say_new(const yk_model *m, const char *path, const char *name)
 {
-    char other[NAME_SIZE];
-    if (!may_be_new(name) && !(m->own.new_head && is_of_head(m, name))) {
-        other_model(m, path, other);
-        model_fail(m->job, YK_E_FORMAT, "%s: no tensor \"%s\", which model %s needs%s", path, name, m->kind->name, other);
-    } else if (!strstr(name, "num_batches") && !m->own.resumes)
+    if (!may_be_new(name) && !(m->own.new_head && is_of_head(m, name)))
+        model_fail(m->job, YK_E_FORMAT, "%s: no tensor \"%s\", which model %s needs", path, name, m->kind->name);
+    else if (!strstr(name, "num_batches") && !m->own.resumes)
         yk_warn(m->job, "%s has no \"%s\": it starts new", path, name);
 }
 
@@ -364,6 +388,8 @@ static void scales_check(const yk_model *m, yk_weights *w, const char *path)
 static void file_load(yk_model *m, yk_weights *w, const char *path, bool *taken)
 {
     scales_check(m, w, path);
+    type_check(m, path);
+    relatives_check(m, w, path);
     const uint32_t found = params_load(m, w, path, taken);
     tied_check(m, w, path, taken);
     if (yk_ok(m->job) && !found)

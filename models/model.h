@@ -20,6 +20,7 @@ typedef struct model_kind {
     const char *prefix;           /* names in files may lack it ("bert.") */
     const char *const (*tied)[2];      /* a tensor that files may have, and the parameter that replaces it; ends with NULL */
     const char *const *layers;         /* prefixes of all tensors that it computes by, without `prefix`; ends with NULL */
+    const char *const *relatives; /* prefixes of tensors of models that are taken for it, NULL for none; ends with NULL */
     const char *numbered;              /* the names of its blocks' tensors begin so, # for a number ("h.#."); without `prefix` */
     model_input input;
     size_t net_size;              /* bytes of the builder's own struct, zeroed before build */

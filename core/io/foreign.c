@@ -134,6 +134,7 @@ static const signature signatures[] = {
     FORM(yk__form_marked_utf16, ALL, "text with a UTF-16 byte order mark", TO_UTF8),
     SIGN(0, "\xff\xfe", TEXTS, "text with a UTF-16 byte order mark", TO_UTF8),
     SIGN(0, "\xfe\xff", TEXTS, "text with a UTF-16 byte order mark", TO_UTF8),
+    SIGN(0, "\xef\xbb\xbf\xef\xbb\xbf", TEXT, "text with two byte order marks", "leave one of them, or none"), /* readers drop one */
     FORM(yk__form_bare_utf32, TEXT, "text in UTF-32", TO_UTF8),
     FORM(yk__form_bare_utf16, TEXT, "text in UTF-16", TO_UTF8),
     FORM(yk__form_text, TOKENS | IDX, "text", "text:FILE, csv:FILE or jsonl:FILE reads it"),

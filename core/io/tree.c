@@ -50,6 +50,11 @@ yk__tree *yk__tree_get(const yk__tree *map, const char *key)
     return node;
 }
 
+bool yk__tree_is_null(const yk__tree *node)
+{
+    return node->kind == YK__TREE_TEXT && !node->quoted && !strcmp(node->text, "null");
+}
+
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
 typedef struct json_walk {

@@ -38,6 +38,7 @@ void yk__tree_free(yk__tree *tree); /* takes NULL */
 
 /* The member of a map; NULL if absent, or if `map` is no map. */
 yk__tree *yk__tree_get(const yk__tree *map, const char *key);
+bool yk__tree_is_null(const yk__tree *node); /* null outside quotes */
 
 /* For the readers: a node with copies of key and text, each may be NULL. NULL if memory ran out, with err set. */
 yk__tree *yk__tree_new(yk__tree_kind kind, uint32_t line, const char *key, const char *text, yk_error *err);

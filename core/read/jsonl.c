@@ -65,6 +65,30 @@ static int is_blank(const char *p, size_t n)
     return 1;
 }
 
+/* True if an object or array that opens in the text goes on behind it, and no bracket or quote is wrong so far. */
+static bool is_open(const char *text, size_t n)
+{
+    uint64_t lists = 0; /* a bit each level, the innermost lowest: it is a list */
+    size_t depth = 0;
+    bool quoted = false, right = true;
+    for (size_t i = 0; i < n && right; i++) {
+        const bool list = text[i] == '[' || text[i] == ']';
+        if (text[i] == '"')
+            quoted = !quoted;
+        else if (quoted)
+            i += text[i] == '\\';
+        else if (text[i] == '{' || text[i] == '[') {
+            lists = lists << 1 | list;
+            right = ++depth <= 64;
+        } else if (text[i] == '}' || text[i] == ']') {
+            right = depth && (lists & 1) == list;
+            lists >>= 1;
+            depth--;
+        }
+    }
+    return right && depth && !quoted;
+}
+
 /* A lone CR ends a line for some programs and is a blank in JSON: it is refused, as in CSV. */
 static yk_status parse_line(yk__jsonl *jsonl, size_t n, yk_error *err)
 {
@@ -73,6 +97,11 @@ static yk_status parse_line(yk__jsonl *jsonl, size_t n, yk_error *err)
         return yk__fail(err, YK_E_FORMAT, "%s: line %" PRId64 ": a CR without LF (expected lines that end in LF or CRLF)",
                         yk__file_path(jsonl->file), jsonl->line);
     yk_status s = yk__json_parse("JSON", jsonl->buf + jsonl->pos, n, KEYS, &jsonl->value, err);
+    if (s == YK_E_FORMAT && jsonl->pos + n + 1 < jsonl->len && is_open(jsonl->buf + jsonl->pos, n)) {
+        *err = (yk_error)YK_ERROR_INIT;
+        return yk__fail(err, YK_E_FORMAT, "%s: line %" PRId64 ": expected one object per line, got one that goes on behind the line: write "
+                        "each into one line, or all into one array", yk__file_path(jsonl->file), jsonl->line);
+    }
     if (s == YK_E_FORMAT) /* the line within the line is always 1 */
         return yk__fail_in(err, "%s: line %" PRId64, yk__file_path(jsonl->file), jsonl->line);
     if (!s && !json_is_object(jsonl->value))

@@ -30,6 +30,8 @@ struct tok_source {
     const char *class_file;           /* the file that names it */
     json_t *config, *map, *added; /* tokenizer_config.json, special_tokens_map.json, added_tokens.json; NULL if absent */
     bool ours;                        /* the folder was saved by Yoke */
+    bool unended;                     /* the last line of the file of tokens or merges has no end */
+    int64_t vocab_size;               /* config.json's; 0 if it has none */
     bool cut_left, pad_left;          /* tokenizer.json's directions, which count where tokenizer_config.json names no side */
 };
 

@@ -307,6 +307,7 @@ static yk_status class_choose(struct tok_source *src, const json_t *model, yk_er
     const yk__json_part part = {model, src->path, NULL};
     const char *name = json_string_value(json_object_get(src->config, "tokenizer_class")), *type = NULL, *implied = NULL;
     src->ours = json_object_get(model, "yoke_model") != NULL;
+    src->vocab_size = json_integer_value(json_object_get(model, "vocab_size"));
     if (yk__json_string(&part, "model_type", &type, err) || yk__json_string(&part, "tokenizer_class", &implied, err))
         return err->status;
     if (name)

@@ -37,7 +37,7 @@ yk_status yk__tok_vocab_object(const struct tok_source *src, json_t *v, yk_error
     return YK_OK;
 }
 
-static yk_status vocab_lines(const struct tok_source *src, yk_error *err)
+static yk_status vocab_lines(struct tok_source *src, yk_error *err)
 {
     char *text, *p;
     size_t n;
@@ -51,6 +51,7 @@ static yk_status vocab_lines(const struct tok_source *src, yk_error *err)
         st = yk__tok_vocab_add(src, p, len && p[len - 1] == '\r' ? len - 1 : len, id, err);
         p += len + 1;
     }
+    src->unended = n && text[n - 1] != '\n';
     if (!st && id == 0)
         st = yk__fail(err, YK_E_FORMAT, "%s: expected one token per line, found an empty file", src->path);
     src->t->n_model = yk__strmap_count(src->t->vocab);
@@ -70,6 +71,45 @@ yk_status yk__tok_model_ready(struct tok_source *src, yk_error *err)
         return yk__fail(err, YK_E_FORMAT, "%s: expected the unknown token in the vocabulary, got none: add it ([UNK], say) to "
                         "the folder's files", src->path);
     return yk__tok_wordpiece_ready(tok, src->prefix, err);
+}
+
+/* ---- Files that are cut ---- */
+
+enum { PADDED_MOST = 128 }; /* models are made wider by fewer rows, for speed, and few tokens come of no merge */
+
+/* True if the model is wider than its tokens up to the next multiple of 8, 16, .. 128. */
+static bool is_padded(int64_t size, int64_t vocab_size)
+{
+    bool is = false;
+    for (int64_t step = 8; step <= PADDED_MOST; step *= 2)
+        is |= vocab_size % step == 0 && vocab_size - size < step;
+    return is;
+}
+
+/* A file whose last line has no end is whole as long as all tokens of config.json are there, but for those of a wider model. */
+static yk_status vocab_whole(const struct tok_source *src, yk_error *err)
+{
+    const int have = src->t->n_model;
+    if (src->t->size >= src->vocab_size)
+        return YK_OK;
+    if (src->unended && !is_padded(src->t->size, src->vocab_size))
+        return yk__fail(err, YK_E_FORMAT, "%s: expected %lld tokens, the vocab_size of config.json, got %d, and the last line has no end: "
+                        "the file is cut: fetch it again, or end that line if the file is whole", src->path, (long long)src->vocab_size,
+                        have);
+    if (src->ours || src->vocab_size - src->t->size < PADDED_MOST)
+        return YK_OK;
+    return yk__tok_note(src, err, "%s: it has %d tokens, and config.json says vocab_size %lld: the rows of the rest are never read",
+                        src->path, have, (long long)src->vocab_size);
+}
+
+/* Each token that is no byte comes of a merge. */
+static yk_status merges_whole(const struct tok_source *src, uint32_t merges, yk_error *err)
+{
+    if (!src->unended || (int64_t)merges + 256 + PADDED_MOST >= src->t->n_model)
+        return YK_OK;
+    return yk__fail(err, YK_E_FORMAT, "%s: expected a merge for each token of several bytes, of %d tokens in vocab.json, got %u merges, "
+                    "and the last line has no end: the file is cut: fetch it again, or end that line if the file is whole", src->path,
+                    src->t->n_model, merges);
 }
 
 /* ---- vocab.txt ---- */
@@ -117,7 +157,7 @@ static yk_status from_vocab_txt(struct tok_source *src, yk_error *err)
         yk__tok_note(src, err, "%s: no file says whether upper case counts: it is folded, as transformers' BertTokenizer does (lowercase="
                      "no in --data, --no-lowercase of yoke tokenize, or do_lower_case in tokenizer_config.json keeps it)", src->dir))
         return err->status;
-    if (yk__tok_model_ready(src, err) || yk__tok_added_read(src, NULL, err))
+    if (yk__tok_model_ready(src, err) || yk__tok_added_read(src, NULL, err) || vocab_whole(src, err))
         return err->status;
     return yk__tok_bert_tokens(src, err);
 }
@@ -140,7 +180,7 @@ static yk_status merge_line(const struct tok_source *src, const char *p, size_t 
     return YK_OK;
 }
 
-static yk_status merge_lines(const struct tok_source *src, yk_error *err)
+static yk_status merge_lines(struct tok_source *src, yk_error *err)
 {
     char *text, *p;
     size_t n, count = 1, line = 1;
@@ -157,6 +197,9 @@ static yk_status merge_lines(const struct tok_source *src, yk_error *err)
         st = merge_line(src, p, len, line, &rank, err);
         p += len + 1;
     }
+    src->unended = n && text[n - 1] != '\n';
+    if (!st)
+        st = merges_whole(src, rank, err);
     yk__free(text);
     return st;
 }

@@ -598,7 +598,7 @@ anchor.yaml|a: &d 1\nfsdp_config: *d\n|line 1: an anchor
 tab.yaml|distributed_type: FSDP\nfsdp_config:\n\tfsdp_version: 2\n|line 3: a tab as indentation
 list.yaml|- a\n- b\n|line 1: expected a map of keys, got a list
 reshard.yaml|distributed_type: FSDP\nfsdp_config:\n  fsdp_reshard_after_forward: 4\n|line 3: .*fsdp_reshard_after_forward: expected one of
-disk.yaml|distributed_type: DEEPSPEED\ndeepspeed_config:\n  offload_param_device: NVMe\n|line 3: .*nvme needs offload_param_nvme_path
+disk.yaml|distributed_type: DEEPSPEED\ndeepspeed_config:\n  zero_stage: 3\n  offload_param_device: NVMe\n|line 4: .*offload_param_nvme_path
 empty.json||line 1, column 0: not JSON
 T
     printf '\357\273\277compute_environment: LOCAL_MACHINE\r\ndistributed_type: "NO"\r\nmixed_precision: "no"\r\n' >"$out/crlf.yaml"

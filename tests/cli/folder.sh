@@ -78,6 +78,38 @@ casing() { # decided by an option, and kept wherever the folder lies
 }
 ok "casing and added tokens are saved, in checkpoints too, and no folder's name decides them" casing
 
+cut_says() { # cut_says CODE FILE BYTES WORDS: the first bytes of that file, behind which no line end stands
+    head -c "$3" "$data/$2" >"$out/cut/${2##*/}" && [ -n "$(tail -c 1 "$out/cut/${2##*/}")" ] || return 1
+    says "$out/cut" hello >"$out/shown" 2>"$out/err"
+    code=$?
+    cat "$out/shown" "$out/err"
+    [ $code = "$1" ] && grep -qF -e "$4" "$out/shown" "$out/err"
+}
+cut_files() { # what ends within a word names both numbers; a whole file may lack the last line's end, and a model may be wider
+    vocab=tokenizers/bert-base-uncased/vocab.txt merges=models/fake-gpt2/merges.txt
+    rm -rf "$out/cut" && mkdir "$out/cut" && echo '{"model_type": "bert", "vocab_size": 30522}' >"$out/cut/config.json" || return 1
+    half=$(($(wc -c <"$data/$vocab") / 2 - 3)) last=$(($(wc -c <"$data/$vocab") - $(tail -n 1 "$data/$vocab" | wc -c)))
+    lines=$(($(head -c $half "$data/$vocab" | wc -l) + 1))
+    cut_says 2 $vocab $half "vocab.txt: expected 30522 tokens, the vocab_size of config.json, got $lines, and the last line has no end" &&
+        cut_says 2 $vocab $((last - 1)) 'vocab.txt: expected 30522 tokens, the vocab_size of config.json, got 30521, and' &&
+        cut_says 0 $vocab $(($(wc -c <"$data/$vocab") - 1)) '101 7592 102' || return 1
+    for size in 30528 30592 30720; do # a model of 30720 would have more rows than the next multiple
+        echo "{\"model_type\": \"bert\", \"vocab_size\": $size}" >"$out/cut/config.json"
+        [ $size = 30720 ] && code=2 words='or end that line if the file is whole' || code=0 words='101 7592 102'
+        cut_says $code $vocab $(($(wc -c <"$data/$vocab") - 1)) "$words" || return 1
+    done
+    cp "$data/$vocab" "$out/cut" && for size in 30522 30528 32000; do
+        echo "{\"model_type\": \"bert\", \"vocab_size\": $size}" >"$out/cut/config.json"
+        [ "$(says "$out/cut" hello 2>"$out/err")" = '101 7592 102' ] || return 1
+        [ "$(grep -c 'it has 30522 tokens, and config.json says vocab_size 32000' "$out/err")" = $((size / 32000)) ] || return 1
+    done
+    rm "$out"/cut/* && cp "$data/models/fake-gpt2/vocab.json" "$out/cut" || return 1
+    cut_says 2 $merges $(($(head -n 25000 "$data/$merges" | wc -c) - 1)) \
+        'merges.txt: expected a merge for each token of several bytes, of 50257 tokens in vocab.json, got 24999 merges' &&
+        cut_says 0 $merges $(($(wc -c <"$data/$merges") - 1)) 31373
+}
+ok "a vocabulary or merges that are cut" cut_files
+
 replaced() { # in a folder of another model: its tokenizer's further files would be read with the new ones, or in their place
     rm -rf "$out/cased/r" && cp -r "$data/models/bert-tiniest" "$out/cased/r" &&
         chmod -R u+w "$out/cased/r" && echo mine | tee "$out/cased/r/chat_template.jinja" >"$out/cased/r/notes" ||

@@ -224,6 +224,27 @@ ok "BERT: relative positions" refused classes 'position_embedding_type=absolute 
     'c["position_embedding_type"] = "relative_key"'
 ok "BERT: cross attention" refused mlm 'add_cross_attention=false only' 'c["add_cross_attention"] = True'
 
+bare='t = renamed(lambda k: k.removeprefix("bert."))'
+for family in roberta electra distilbert; do
+    ok "BERT by config.json, and $family by its tensors" refused classes "tensor \"$family.embeddings" \
+        "t = renamed(lambda k: k.replace('bert.', '$family.'))"
+done
+ok "or by the head alone" refused classes 'tensor "lm_head.dense.weight" is of another model than bert' \
+    "$bare; t['lm_head.dense.weight'] = t['encoder.layer.0.attention.output.dense.weight']"
+ok "so are masked words" refused mlm 'is of another model than bert-mlm, like RoBERTa' \
+    "$bare; t['module.lm_head.bias'] = t['embeddings.LayerNorm.bias']"
+ok "RoBERTa by config.json, and BERT by its tensors" refused classes 'bert, got "roberta"' 'c["model_type"] = "roberta"'
+other_type() { # other_type CODE: the weights of a folder for a model that --model names
+    changed "$(original classes)" "c['model_type'] = 'roberta'; $1" || return 1
+    "$yoke" eval --model bert --from "$out/c" --data "csv:$out/rows.csv,text=text,label=category" --tokenizer "$data/models/bert-tiniest" \
+        --model-config hidden_size=4,intermediate_size=8,num_attention_heads=1,num_hidden_layers=1 >"$out/says" 2>&1
+    code=$?
+    cat "$out/says"
+    [ $code = 2 ] && grep -qF 'config.json is of another model, model_type "roberta": expected "bert" for model bert' "$out/says"
+}
+ok "nor are they weights for --model bert" other_type 'pass'
+ok "nor those of a base, whose names are the same" other_type "$bare"
+
 for head in $(ends_of BertForTokenClassification BertForQuestionAnswering BertForMultipleChoice); do
     ok "a head that Yoke has not: $head" refused classes "architectures \"$head\" is a head that Yoke has not" \
         "c['architectures'] = ['$head']"
@@ -309,6 +330,8 @@ ok "so is the head of BERT's pre-training" left mlm \
     bert.pooler.dense.weight cls.seq_relationship.bias cls.seq_relationship.weight
 ok "and that of masked words, which a classifier leaves" left classes \
     "bert has no place for 6 of its tensors: cls.predictions.bias, " score.weight
+ok "so are heads like those of BERT's relatives beside BERT's own names" left classes "bert has no place for 7 of its tensors: " \
+    classifier.dense.weight lm_head.weight
 ok "and another head of GPT-2" left gpt2 "gpt2 has no place for 1 of its tensors: score.weight" score.weight
 
 # Without such a tensor the layers compute something else than those of the file.

@@ -319,7 +319,7 @@ static void variable_apply(applier *a, const settings_option *o)
 static void place_apply(applier *a, const settings_option *o)
 {
     char spec[32];
-    if (a->rank || !strcmp(o->name, "num-processes"))
+    if (a->rank || yk__cli_is_named("num-processes|nproc-per-node", o->name, strlen(o->name)))
         return;
     if (strcmp(o->name, "devices")) {
         applier_drop(a, "yoke launch takes --%s, not this command", o->name, o);

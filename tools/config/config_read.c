@@ -71,7 +71,7 @@ static void own_option(settings *s, const yk__cli_command *c, settings_scope sco
         near = yk__nearest_word(node->key, words, c->n_options);
         settings_say(s, file, node->line, path, "yoke %s has no such option%s%s%s", c->name, near ? ": did you mean " : "", near ? near
                      : "", near ? "?" : "");
-    } else if (refused && node->kind == YK__TREE_TEXT && yk__cli_asks_nothing(refused, node->text))
+    } else if (yk__tree_is_null(node) || (refused && node->kind == YK__TREE_TEXT && yk__cli_asks_nothing(refused, node->text)))
         return;
     else if (refused)
         settings_say(s, file, node->line, path, "%s", refused->help);
@@ -81,7 +81,7 @@ static void own_option(settings *s, const yk__cli_command *c, settings_scope sco
         settings_say(s, file, node->line, path, "expected a value, got a map or a list");
     else if (!valued && yk__cli_truth(node->text) < 0)
         settings_say(s, file, node->line, path, "expected true or false, got %s", node->text);
-    else if (node->quoted || strcmp(node->text, "null")) {
+    else {
         const bool off = !valued && yk__cli_truth(node->text) == 0;
         const char *value = valued ? node->text : NULL, *ours = off ? node->key
                                                                     : yk__spell_option(c, node->key, strlen(node->key), &value, space,
@@ -103,12 +103,12 @@ static void own_read(settings *s, const char *file, const yk__tree *map)
 {
     for (const yk__tree *c = map->child; c; c = c->next) {
         const bool train = !strcmp(c->key, "train"), launch = !strcmp(c->key, "launch");
-        if (!strcmp(c->key, "yoke") && (c->kind != YK__TREE_TEXT || strcmp(c->text, "1") != 0))
+        if (!strcmp(c->key, "yoke") && (c->kind != YK__TREE_TEXT || strcmp(c->text, "1") != 0) && !yk__tree_is_null(c))
             settings_say(s, file, c->line, "yoke", "expected 1, the form of this file");
         else if ((train || launch) && c->kind == YK__TREE_MAP)
             for (const yk__tree *node = c->child; node; node = node->next)
                 own_option(s, train ? yk__train_command : yk__launch_command, train ? SETTINGS_TRAIN : SETTINGS_LAUNCH, file, node);
-        else if ((train || launch) && (c->quoted || c->kind != YK__TREE_TEXT || strcmp(c->text, "null")))
+        else if ((train || launch) && !yk__tree_is_null(c))
             settings_say(s, file, c->line, c->key, "expected a map of options");
         else if (!train && !launch && strcmp(c->key, "yoke"))
             settings_say(s, file, c->line, c->key, "expected yoke, launch or train");

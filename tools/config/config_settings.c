@@ -236,11 +236,27 @@ void settings_mark(settings *s, settings_fate fate, const char *file, uint32_t l
 {
     for (size_t i = 0; key && i < s->items; i++) {
         settings_item *item = &s->item[i];
-        if (item->file == file && item->line == line && item->path && path_ends(item->path, key)) {
+        if (item->fate != SETTINGS_REFUSED && item->file == file && item->line == line && item->path && path_ends(item->path, key)) {
             item->fate = fate;
             item->why = why;
         }
     }
+}
+
+/* The last message's text behind its key: the reason of a fate. NULL without memory. */
+static const char *message_reason(settings *s, const char *key)
+{
+    const char *text = s->messages ? s->message[s->messages - 1] : NULL;
+    char before[320];
+    snprintf(before, sizeof before, ": %.300s: ", key);
+    const char *at = text ? strstr(text, before) : NULL;
+    return at ? settings_reason(s, at + strlen(before)) : NULL;
+}
+
+void settings_lack_folder(settings *s, const char *file, uint32_t line, const char *device, const char *folder)
+{
+    settings_say(s, file, line, device, "nvme needs %s, its folder", folder);
+    settings_mark(s, SETTINGS_REFUSED, file, line, device, message_reason(s, device));
 }
 
 void settings_drop(settings *s, const settings_option *o, const char *why)
@@ -317,15 +333,16 @@ static bool is_automatic(const yk__tree *node)
     return node->kind == YK__TREE_TEXT && !strcasecmp(node->text, "auto");
 }
 
-static bool is_nothing(const yk__tree *node)
-{
-    return node->kind == YK__TREE_TEXT && !node->quoted && !strcmp(node->text, "null");
-}
-
 /* True if the node is a text other than "", null and "auto". */
 static bool is_said(const yk__tree *node)
 {
-    return node && node->kind == YK__TREE_TEXT && *node->text && !is_nothing(node) && !is_automatic(node);
+    return node && node->kind == YK__TREE_TEXT && *node->text && !yk__tree_is_null(node) && !is_automatic(node);
+}
+
+bool settings_is_given(const yk__tree *map, const char *path)
+{
+    const yk__tree *node = node_find(map, path);
+    return node && !yk__tree_is_null(node);
 }
 
 const char *settings_text(const yk__tree *map, const char *path)
@@ -382,11 +399,12 @@ static bool is_off(const yk__tree *node, const char *off)
     }
     if (node->kind != YK__TREE_TEXT) {
         const yk__tree *enabled = yk__tree_get(node, "enabled");
-        return !node->child || (enabled && enabled->kind == YK__TREE_TEXT && yk__cli_truth(enabled->text) == 0);
+        return !node->child || (enabled && (yk__tree_is_null(enabled) ||
+                                            (enabled->kind == YK__TREE_TEXT && yk__cli_truth(enabled->text) == 0)));
     }
     if (off && *off == '=') { /* a number, where 0 asks for something */
         char *end;
-        return is_nothing(node) || is_automatic(node) || (yk__number_read(node->text, &end) == strtod(off + 1, NULL) && !*end);
+        return yk__tree_is_null(node) || is_automatic(node) || (yk__number_read(node->text, &end) == strtod(off + 1, NULL) && !*end);
     }
     if (off && !strcmp(off, "true")) /* a key that asks for something where it is false */
         return yk__cli_truth(node->text) == 1 || is_automatic(node);
@@ -574,6 +592,7 @@ static void key_refuse(settings *s, const settings_table *table, const char *fil
     near = yk__nearest_word(path + head, word, n);
     settings_say(s, file, node->line, shown, "unknown key of %s%s%s%s", table->title, near ? ": did you mean " : "", near ? near : "",
                  near ? "?" : "");
+    item_add(s, SETTINGS_REFUSED, file, node, shown, message_reason(s, shown));
 }
 
 static void option_put(settings *s, const settings_key *row, const char *file, const yk__tree *node)
@@ -598,7 +617,7 @@ static void key_walk(settings *s, const settings_table *table, const char *file,
 {
     const settings_key *row = strchr(node->key, '.') ? NULL : row_find(table, path); /* a dot is of a path, not of a key */
     const bool empty = row && row->kind == SETTINGS_TEXT && node->kind == YK__TREE_TEXT && !*node->text;
-    const bool nothing = empty || is_nothing(node), automatic = table->automatic && is_automatic(node);
+    const bool nothing = empty || yk__tree_is_null(node), automatic = table->automatic && is_automatic(node);
     if (!row && table->comments && settings_is_comment(node->key)) {
         item_add(s, SETTINGS_IDLE, file, node, shown, "a comment");
         return;
@@ -618,8 +637,12 @@ static void key_walk(settings *s, const settings_table *table, const char *file,
             settings_say(s, file, node->line, shown, "%s", row->why);
         return;
     }
-    if (!(automatic && row->fate == SETTINGS_IDLE) && !value_check(s, row, file, node, shown))
+    if (!(automatic && row->fate == SETTINGS_IDLE) && !value_check(s, row, file, node, shown)) {
+        item_add(s, SETTINGS_REFUSED, file, node, shown, message_reason(s, shown));
         return;
+    }
+    if (row->kind == SETTINGS_MAP && !node->child)
+        item_add(s, SETTINGS_IDLE, file, node, shown, "nothing is set");
     if (row->kind == SETTINGS_MAP) {
         below(s, table, file, node, path, shown);
         return;
@@ -669,7 +692,8 @@ void settings_unneed(settings *s, const char *file, const char *path, const char
     const size_t n = strlen(path);
     for (size_t i = 0; i < s->items; i++) {
         settings_item *item = &s->item[i];
-        if (item->file == file && item->path && !strncmp(item->path, path, n) && strchr("._", item->path[n] ? item->path[n] : '.')) {
+        if (item->fate != SETTINGS_REFUSED && item->file == file && item->path && !strncmp(item->path, path, n) &&
+            strchr("._", item->path[n] ? item->path[n] : '.')) {
             item->fate = SETTINGS_IDLE;
             item->why = why;
         }

@@ -179,15 +179,19 @@ yk__tree *settings_key_get(const yk__tree *map, const char *prefix, const char *
 bool settings_is_comment(const char *key);
 /* Every key below is idle for this reason. */
 void settings_idle(settings *s, const char *file, const yk__tree *map, const char *path, const char *why);
-/* The keys of this path and below turn out to be idle for this reason. */
+/* The keys of this path and below, but for those that are refused, turn out to be idle for this reason. */
 void settings_unneed(settings *s, const char *file, const char *path, const char *why);
-/* Gives the key at this place a fate. `key` is the end of its path, or NULL: then nothing changes. */
+/* Gives the key at this place a fate, unless it is refused. `key` is the end of its path, or NULL: then nothing changes. */
 void settings_mark(settings *s, settings_fate fate, const char *file, uint32_t line, const char *key, const char *why);
+/* Refuses device nvme, which the stage has a use for, without its folder's key. */
+void settings_lack_folder(settings *s, const char *file, uint32_t line, const char *device, const char *folder);
 /* The option and its keys have no effect in this run. */
 void settings_drop(settings *s, const settings_option *o, const char *why);
 const char *settings_reason(settings *s, const char *text); /* a copy that lives as long as the settings */
 const settings_option *settings_find(const settings *s, settings_scope scope, const char *name);
 
+/* In each format a known key that is null is as absent. "auto" is given: it leaves the value to the command. */
+bool settings_is_given(const yk__tree *map, const char *path);
 /* Values of checked trees by path; "auto" and null are as absent. */
 const char *settings_text(const yk__tree *map, const char *path);
 bool settings_on(const yk__tree *map, const char *path, bool preset);

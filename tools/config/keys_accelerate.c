@@ -5,6 +5,7 @@
  */
 #include "tools/config/config_settings.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -75,7 +76,7 @@ static const settings_key plugin_keys[] = {
     {"gradient_clipping", SETTINGS_REAL, SETTINGS_HONOURED, "0 1e30", NULL, "train:max-grad-norm", "--max-grad-norm"},
     {"zero3_init_flag|zero3_save_16bit_model", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL,
      "values come by range, and a saved model is whole"},
-    {"deepspeed_hostfile", SETTINGS_TEXT, SETTINGS_HONOURED, NULL, NULL, "launch:hostfile", "yoke launch --hostfile"},
+    {"deepspeed_hostfile", SETTINGS_TEXT, SETTINGS_HONOURED, NULL, NULL, NULL, "yoke launch --hostfile"},
     {"deepspeed_multinode_launcher", SETTINGS_TEXT, SETTINGS_IDLE, NULL, NULL, NULL, "yoke launch uses ssh, or srun in a Slurm allocation"},
     {"deepspeed_inclusion_filter|deepspeed_exclusion_filter", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL,
      "--hosts and --devices name the hosts and devices of the job"},
@@ -153,6 +154,35 @@ static void put_cards(settings *s, const char *file, const yk__tree *map)
         settings_put(s, SETTINGS_LAUNCH, "devices", text, file, settings_at(map, "gpu_ids"));
 }
 
+#define MPIRUN_LIST "mpirun_config.mpirun_hostfile"
+#define DEEPSPEED_LIST "deepspeed_config.deepspeed_hostfile"
+
+/* The key of the host file that Accelerate hands to a launcher of all hosts; NULL: each host starts its own ranks, or there is one. */
+static const char *list_key(const yk__tree *map)
+{
+    const char *launcher = settings_text(map, "deepspeed_config.deepspeed_multinode_launcher");
+    const bool by_host = launcher && yk__word_find("standard|nossh", launcher, strlen(launcher)) >= 0;
+    const char *key = is_type(map, "MULTI_CPU") ? MPIRUN_LIST : is_type(map, "DEEPSPEED") && !by_host ? DEEPSPEED_LIST : NULL;
+    return key && settings_number(map, "num_machines", 1) > 1 && settings_text(map, key) ? key : NULL;
+}
+
+/* Each host of the list has an even part of the ranks, whatever slots the list gives it; without num_processes mpirun starts one. */
+static void put_list(settings *s, const char *file, const yk__tree *map, const char *key, double machines)
+{
+    const double ranks = ranks_of(map), each = ranks / machines;
+    const bool by_mpi = !strcmp(key, MPIRUN_LIST);
+    char text[40];
+    settings_put(s, SETTINGS_LAUNCH, "hostfile", settings_text(map, key), file, settings_at(map, key));
+    snprintf(text, sizeof text, "%.0f", machines);
+    if (!(ranks > 0) && by_mpi)
+        settings_put(s, SETTINGS_LAUNCH, "num-processes", text, file, settings_at(map, "num_machines"));
+    snprintf(text, sizeof text, "%.0f", ranks > 0 ? each : 1);
+    if (each == floor(each) && (ranks > 0 || by_mpi))
+        settings_put(s, SETTINGS_LAUNCH, "nproc-per-node", text, file, settings_at(map, "num_machines"));
+    if (ranks > 0 || by_mpi)
+        settings_mark(s, SETTINGS_HONOURED, file, settings_line(map, "num_machines"), "num_machines", "yoke launch --nproc-per-node");
+}
+
 static void finish_hosts(settings *s, const char *file, const yk__tree *map)
 {
     static const struct {
@@ -160,8 +190,7 @@ static void finish_hosts(settings *s, const char *file, const yk__tree *map)
     } hosts[] = {{"num_machines", "nnodes"}, {"machine_rank", "node-rank"}, {"main_process_ip", "master-addr"},
                  {"main_process_port", "master-port"}};
     const double machines = settings_number(map, "num_machines", 1), ranks = ranks_of(map), rank = settings_number(map, "machine_rank", 0);
-    const char *of_list = "mpirun_config.mpirun_hostfile", *list = machines > 1 && is_type(map, "MULTI_CPU") ? settings_text(map, of_list)
-                                                                                                          : NULL;
+    const char *list = list_key(map);
     if (rank >= machines)
         settings_say(s, file, settings_line(map, "machine_rank"), "machine_rank",
                      "expected a number below num_machines, which is %.0f, got %.0f",
@@ -170,10 +199,10 @@ static void finish_hosts(settings *s, const char *file, const yk__tree *map)
         settings_say(s, file, settings_line(map, "num_processes"), "num_processes",
                      "%.0f are of all machines, and %.0f machines have no even "
                      "part of it", ranks, machines);
-    if (list)
-        settings_put(s, SETTINGS_LAUNCH, "hostfile", list, file, settings_at(map, of_list));
-    else
-        settings_unneed(s, file, of_list, machines > 1 ? "distributed_type is another" : "one host needs no address");
+    if (settings_text(map, MPIRUN_LIST) && (!list || strcmp(list, MPIRUN_LIST)))
+        settings_unneed(s, file, MPIRUN_LIST, machines > 1 ? "distributed_type is another" : "one host needs no address");
+    if (is_type(map, "DEEPSPEED") && settings_text(map, DEEPSPEED_LIST) && !list)
+        settings_unneed(s, file, DEEPSPEED_LIST, machines > 1 ? "this launcher starts by main_process_ip" : "one host needs no address");
     if (machines > 1 && !list && !settings_text(map, "main_process_ip"))
         settings_say(s, file, settings_line(map, "num_machines"), "num_machines",
                      "%.0f machines need main_process_ip, where rank 0 listens", machines);
@@ -186,6 +215,8 @@ static void finish_hosts(settings *s, const char *file, const yk__tree *map)
             settings_put(s, SETTINGS_LAUNCH, hosts[i].option, settings_text(map, hosts[i].key), file, settings_at(map, hosts[i].key));
         else
             settings_unneed(s, file, hosts[i].key, list ? "the host file names the hosts" : "one host needs no address");
+    if (list)
+        put_list(s, file, map, list, machines);
 }
 
 /* "WHAT=PLACE" of --offload, which offload_NAME_device and its folder ask for; else "". why: DeepSpeed has no use for it; NULL: it has. */
@@ -206,12 +237,12 @@ static void place_take(settings *s, const char *file, const yk__tree *part, cons
     if (why)
         settings_unneed(s, file, shown, why);
     snprintf(shown, sizeof shown, "deepspeed_config.%s", device);
-    if (disk && !path)
-        settings_say(s, file, settings_line(part, device), shown, "nvme needs %s, its folder", folder);
     if (why) {
         settings_unneed(s, file, shown, why);
         return;
     }
+    if (disk && !path)
+        settings_lack_folder(s, file, settings_line(part, device), shown, folder);
     snprintf(text, 560, "%s=%s%s", what, disk ? "nvme:" : "host", disk && path ? path : "");
     settings_part_of(s, "offload", text, file, settings_at(part, device));
     settings_part_of(s, "offload", text, file, settings_at(part, folder));
@@ -307,6 +338,6 @@ void settings_finish_accelerate(settings *s, const char *file, const yk__tree *m
                                                                                : "distributed_type"));
     else
         put_cards(s, file, map);
-    finish_hosts(s, file, map);
     finish_maps(s, file, map);
+    finish_hosts(s, file, map);
 }

@@ -60,7 +60,10 @@ static const settings_key keys[] = {
     {"fp16.fp16_master_weights_and_grads", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "masters are f32"},
     {"bf16.bf16_master_weights_and_grads|bf16_master_weights_and_gradients", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL,
      "masters are f32"},
+    {"bfloat16.bf16_master_weights_and_grads|bf16_master_weights_and_gradients", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL,
+     "masters are f32"},
     {"bf16.bf16_optimizer_states", SETTINGS_ANY, SETTINGS_LATER, NULL, NULL, NULL, "moments of 16 bits are not built yet"},
+    {"bfloat16.bf16_optimizer_states", SETTINGS_ANY, SETTINGS_LATER, NULL, NULL, NULL, "moments of 16 bits are not built yet"},
     {"amp|torch_autocast", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "there is one kind of mixed precision: --precision"},
     {"data_types", SETTINGS_MAP, SETTINGS_MAPPED, NULL, NULL, NULL, NULL},
     {"data_types.grad_accum_dtype", SETTINGS_WORD, SETTINGS_IDLE, "fp32=float32", NULL, NULL, "sums of gradients are f32"},
@@ -227,7 +230,7 @@ static void scaling_parts(settings *s, const char *file, const yk__tree *map, bo
 
 static void finish_precision(settings *s, const char *file, const yk__tree *map)
 {
-    const bool both = yk__tree_get(map, "bf16") && yk__tree_get(map, "bfloat16");
+    const bool both = settings_is_given(map, "bf16") && settings_is_given(map, "bfloat16");
     const bool older = !both && settings_on(map, "bfloat16.enabled", false);
     const bool half = settings_on(map, "fp16.enabled", false), brain = settings_on(map, "bf16.enabled", false) || older;
     const char *of_brain = older ? "bfloat16.enabled" : "bf16.enabled";
@@ -287,22 +290,15 @@ static void finish_optimizer(settings *s, const char *file, const yk__tree *map)
     }
 }
 
-/* "auto" counts as given: it leaves the value to the command. */
-static bool is_given(const yk__tree *map, const char *part, const char *name)
-{
-    const yk__tree *of = yk__tree_get(map, part);
-    return yk__tree_get(of ? yk__tree_get(of, "params") : NULL, name) != NULL;
-}
-
 /* Numbers of absent keys that DeepSpeed and this command have otherwise. Of gradient_clipping DeepSpeed itself has had two. */
 static void finish_absent(settings *s, const char *file, const yk__tree *map)
 {
     const char *type = settings_text(map, "optimizer.type");
-    if (type && !is_given(map, "optimizer", "lr"))
+    if (type && !settings_is_given(map, "optimizer.params.lr"))
         settings_preset(s, "learning-rate", "0.001", file);
-    if (type && (type[0] | 32) == 's' && !is_given(map, "optimizer", "momentum"))
+    if (type && (type[0] | 32) == 's' && !settings_is_given(map, "optimizer.params.momentum"))
         settings_preset(s, "momentum", "0", file);
-    if (!yk__tree_get(map, "gradient_clipping"))
+    if (!settings_is_given(map, "gradient_clipping"))
         s->unclipped = file;
 }
 
@@ -337,7 +333,8 @@ static void finish_schedule(settings *s, const char *file, const yk__tree *map)
             settings_part_of(s, "lr-scheduler-kwargs", from < sizeof text ? text + from : "", file, settings_of(c));
         }
     const char *type = settings_text(map, "scheduler.type");
-    if (type && yk__word_find("warmuplr|warmupdecaylr", type, strlen(type)) >= 0 && !is_given(map, "scheduler", "warmup_max_lr")) {
+    if (type && yk__word_find("warmuplr|warmupdecaylr", type, strlen(type)) >= 0 &&
+        !settings_is_given(map, "scheduler.params.warmup_max_lr")) {
         s->unheated = file;
         s->unheated_rates += settings_text(map, "optimizer.params.lr") != NULL;
     }
@@ -418,10 +415,9 @@ void settings_settle(settings *s)
 /* "host", "nvme:DIR", or NULL, of a place's device. read: the stage has a use for it. */
 static const char *offload_place(settings *s, const char *file, const yk__tree *map, const char *what, bool read, char *text, size_t size)
 {
-    char path[96];
-    snprintf(path, sizeof path, "zero_optimization.%s.device", what);
-    const char *device = settings_text(map, path), *folder;
-    const uint32_t line = settings_line(map, path);
+    char path[96], of_device[96];
+    snprintf(of_device, sizeof of_device, "zero_optimization.%s.device", what);
+    const char *device = settings_text(map, of_device), *folder;
     snprintf(path, sizeof path, "zero_optimization.%s.nvme_path", what);
     if (!device || strcmp(device, "nvme"))
         settings_unneed(s, file, path, "device nvme alone has a folder");
@@ -431,7 +427,7 @@ static const char *offload_place(settings *s, const char *file, const yk__tree *
         return "host";
     folder = settings_text(map, path);
     if (!folder && read)
-        settings_say(s, file, line, path, "expected the folder of device nvme, got nothing");
+        settings_lack_folder(s, file, settings_line(map, of_device), of_device, "nvme_path");
     snprintf(text, size, "nvme:%s", folder ? folder : "");
     return text;
 }

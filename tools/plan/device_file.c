@@ -43,7 +43,7 @@ static yk_status read_number(const reader *r, const yk__tree *t, double least, d
 
 static yk_status read_text(const reader *r, const yk__tree *t, char *to, size_t size)
 {
-    if (t->kind != YK__TREE_TEXT || !*t->text || strlen(t->text) >= size)
+    if (t->kind != YK__TREE_TEXT || yk__tree_is_null(t) || !*t->text || strlen(t->text) >= size)
         return refuse_key(r, t, "a short text");
     strcpy(to, t->text);
     return YK_OK;

@@ -268,6 +268,7 @@ static const struct sample {
     {"UTF-16", 0, 28, "\x00k\x00" "e\x00y\x00:\x00 \x00g\x00o\x00o\x00" "d\x00 \x00" "d\x00" "a\x00y\x00\x0a", EXACT, NOT_TEXT},
     {"UTF-32", 0, 56, "k\x00\x00\x00" "e\x00\x00\x00y\x00\x00\x00:\x00\x00\x00 \x00\x00\x00g\x00\x00\x00o\x00\x00\x00o"
      "\x00\x00\x00" "d\x00\x00\x00 \x00\x00\x00" "d\x00\x00\x00" "a\x00\x00\x00y\x00\x00\x00\x0a\x00\x00\x00", EXACT, NOT_TEXT},
+    {"two byte order marks", 0, 14, "\xef\xbb\xbf\xef\xbb\xbf" "a: \"b\"\n", EXACT, NOT_TEXT},
     {"text", 0, 29, "To be, or not to be: gr\xc3\xb6\xc3\x9f" "e\x0a", EXACT, ~(1 << TOKENS | 1 << IDX | 1 << TENSORS)},
 };
 
@@ -497,6 +498,35 @@ START_TEST(a_lone_carriage_return_is_refused_where_lines_are_rows)
 }
 END_TEST
 
+/* The message says so only where no bracket or quote is wrong, and lines follow. */
+START_TEST(an_object_over_several_lines_is_refused_by_name)
+{
+    static const struct {
+        const char *text;
+        int line; /* where an object goes on; 0: another error */
+    } files[] = {{"{\n \"text\": \"ab\",\n \"label\": \"x\"\n}\n", 1},
+                 {"{\"text\": \"a\", \"label\": \"x\"}\n{\"text\": \"b\", \"label\": [\n1]}\n", 2},
+                 {"{\"text\": \"a\\\"}\", \"label\":\n \"x\"}\n", 1},
+                 {"{\"text\": \"a\", \"label\": \"x\"\n", 0},
+                 {"{\"text\": \"a\", \"label\": \"x\"]\n{\"text\": \"b\", \"label\": \"y\"}\n", 0},
+                 {"{\"text\": \"a, \"label\": \"x\"}\n{\"text\": \"b\", \"label\": \"y\"}\n", 0},
+                 {"{\"text\": \"a\" \"label\": \"x\"}\n{\"text\": \"b\", \"label\": \"y\"}\n", 0}};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        static const yk__rows_options options = {.trains = true, .json = 1};
+        char expected[64];
+        yk_error err = YK_ERROR_INIT;
+        yk__file *file;
+        yk__rows *rows;
+        ck_assert(!yk__file_from_memory("m", files[i].text, strlen(files[i].text), YK__FILE_AUTO, &file, &err));
+        snprintf(expected, sizeof expected, "m: line %d: expected one object per line", files[i].line);
+        ck_assert_int_eq(yk__rows_read(file, &options, &rows, &err), YK_E_FORMAT);
+        ck_assert_msg(files[i].line ? strstr(err.text, expected) != NULL : !strstr(err.text, "one object per line"), "file %zu: %s", i,
+                      err.text);
+        yk__file_close(file);
+    }
+}
+END_TEST
+
 START_TEST(text_has_the_line_ends_of_pythons_text_mode)
 {
     static const char text[] = "\xef\xbb\xbf" "a\r\nb\rc\n\r\n\r\rd\r";
@@ -526,6 +556,7 @@ int main(void)
     tcase_add_test(t, token_files_of_llm_c_are_read_behind_their_header);
     tcase_add_test(t, rows_are_the_same_with_marks_and_carriage_returns);
     tcase_add_test(t, a_lone_carriage_return_is_refused_where_lines_are_rows);
+    tcase_add_test(t, an_object_over_several_lines_is_refused_by_name);
     tcase_add_test(t, ids_of_another_width);
     tcase_add_test(t, text_has_the_line_ends_of_pythons_text_mode);
     return suite_run("foreign", t);
