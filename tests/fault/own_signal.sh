@@ -12,7 +12,13 @@ until_said() { # COUNT WORDS: a minute at most, while the process lives
     i=0
     until [ "$(grep -c "$2" "$out/said")" -ge "$1" ]; do
         i=$((i + 1))
-        [ $i -lt 1200 ] && kill -0 $job || { cat "$out/said"; return 1; }
+        if ! [ $i -lt 1200 ] || ! kill -0 $job; then
+            kill -9 $job
+            wait $job
+            echo "after $i looks, exit code $?"
+            cat "$out/said"
+            return 1
+        fi
         sleep 0.05
     done
 }

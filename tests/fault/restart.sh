@@ -197,7 +197,13 @@ single() { # yoke train has a launcher of its own then, on one device too
         i=0
         until grep -q "$words" "$out/said"; do
             i=$((i + 1))
-            [ $i -lt 1200 ] && kill -0 $job || { grep -av "^step" "$out/said"; kill -9 $job; return 1; }
+            if ! [ $i -lt 1200 ] || ! kill -0 $job; then
+                kill -9 $job
+                wait $job
+                echo "no \"$words\" after $i looks, exit code $?"
+                grep -av "^step" "$out/said"
+                return 1
+            fi
             sleep 0.05
         done
         [ "$words" != "^step " ] || kill -9 "$(rank_pid 0 "$out/single")" || { kill -9 $job; return 1; }
