@@ -5,7 +5,7 @@
 PLUGIN=$YOKE_BUILD/.libs/yoke_opencl.so
 [ -e "$PLUGIN" ] || skip_all "the OpenCL plugin is not built"
 "$CTS" --plugin "$PLUGIN" --only abi/devices >"$WORK/out" 2>&1
-grep -q 'it has 0' "$WORK/out" && skip_all "no OpenCL device here"
+grep -q 'the plugin has no devices' "$WORK/out" && skip_all "no OpenCL device here"
 # under sanitizers without the group body: it compares numbers of kernels, which the other groups make and run in the same way
 [ "$SANITIZER" = none ] || ALL="--group abi,buffer,queue,extension,op,composite,random,gradients,guard,rebind,leak,offsets,processes,errors"
 # shellcheck disable=SC2086

@@ -89,6 +89,7 @@ typedef enum cts_dist {
     CTS_UNIT,     /* -1..1 */
     CTS_WIDE,     /* -4..4 */
     CTS_POSITIVE, /* 0.1..4 */
+    CTS_ZERO,     /* as positive, often 0, now and then infinity */
     CTS_NONZERO,  /* 0.25..4 with either sign */
     CTS_TIES,     /* multiples of 0.5 in -2..2 */
     CTS_SPECIAL,  /* as ties, now and then a NaN, an infinity or -0 */
