@@ -323,6 +323,9 @@ none)
     broken_far ABORT_LATE 'queue/abort_waiting' 'what the queue waited for was still at work'
     broken_far ABORT_RUNS 'queue/abort_busy' 'is made after queue_free'
     broken_far ABORT_RUNS 'queue/abort_waiting' 'is made after queue_free'
+    TIMEOUT=20 # longer than the run, which this fault waits for
+    broken_far ENDLESS 'queue/abort_endless' 'queue_free of an aborted queue took'
+    TIMEOUT=1
     broken_far DEPENDENT 'queue/abort_dependent' 'a queue went on although what it waited for was aborted'
     TIMEOUT=1
     broken_far LEAK_PIN 'leak/pin' 'keeps .* bytes'

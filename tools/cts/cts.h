@@ -31,6 +31,7 @@ typedef struct cts {
     uint32_t from;     /* finished tests of the group: an earlier process died in the last of them */
     uint32_t number;   /* tests of the group so far */
     bool counting;     /* only counts the tests */
+    bool left;         /* a queue was given up, and may be at work: the device is not closed */
     int printed;       /* file in the place of standard output, for the plugin's output */
     int64_t printed_bytes;
     const struct cts_lists *lists;

@@ -155,6 +155,8 @@ static void run_group(cts *c, const cts_group *g)
         return;
     }
     g->run(c);
+    if (c->left)
+        return;
     yk__device_close(c->dev);
     yk__plugins_fini();
 }
@@ -198,6 +200,8 @@ static void child_main(const cts *c, const cts_group *g, int results)
     if (captured.counting)
         fprintf(captured.out, "N%u\n", captured.number);
     fclose(captured.out);
+    if (captured.left) /* the plugin's code is at work still */
+        _exit(ENDED);
     exit(ENDED);
 }
 
