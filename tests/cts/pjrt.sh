@@ -169,6 +169,18 @@ PJRT_SHIM=cards PJRT_SHIM_REAL="$VENDOR" YOKE_PJRT="$WORK/shim.so:card" "$YOKE_B
     --model mlp 2>&1 | grep -q 'no device 7; there are: pjrt:0 .*pjrt:1 .*pjrt:2 '
 result $? "a device that is not there is refused with those that are"
 
+# A compile starts threads, too.
+if [ "$(nproc)" -ge 2 ]; then
+    export PJRT_SHIM=cores PJRT_SHIM_FILE="$WORK/cores" PJRT_SHIM_REAL="$VENDOR"
+    YOKE_PJRT="$WORK/shim.so:cores" YOKE_PJRT_PROBE=none YOKE_PJRT_CACHE_MIB=0 "$YOKE_BUILD/yoke" bench step \
+        --devices "cpu:0! pjrt:0@1!" --iterations 1 --global-batch 16 --model mlp --model-config hidden=8 \
+        >"$WORK/json" 2>"$WORK/err" && [ -s "$WORK/cores" ] && ! grep -qv '^1$' "$WORK/cores"
+    failed=$?
+    [ $failed = 0 ] || { tail -n 3 "$WORK/err"; tr '\n' ' ' <"$WORK/cores"; } | sed 's/^/# /'
+    result $failed "a rank compiles on its own cores"
+    unset PJRT_SHIM PJRT_SHIM_FILE PJRT_SHIM_REAL
+fi
+
 # accounted NAME PROGRAM OPTIONS: the estimate's peak is the run's, with the temporary memory that the vendor says; the largest program's
 # account is the vendor's own, as a shim around it writes down
 accounted()
