@@ -258,6 +258,25 @@ if fetch xla-cpu-pjrt 0.0.1 55837b6b7b47daa717f2d9a5a03563ea0ceaa338d06a81a1e2d3
     result $? "our prototypes are laid out as the vendor's header says"
 fi
 
+# tables NAME OPTIONS: all that the CPU plugin holds of the stored values, and nothing left out that it does not leave out, too
+tables()
+{
+    name=$1
+    shift
+    for device in cpu pjrt; do
+        "$YOKE_BUILD/yoke" test --devices "$device:0" "$@" >"$WORK/out" 2>&1 && tail -n 1 "$WORK/out" | grep -q '^[1-9].* 0 failed' ||
+            { tail -n 3 "$WORK/out" | sed 's/^/# /'; result 1 "$name"; return; }
+        grep -o '^unsupported *[^ ]*' "$WORK/out" >"$WORK/out-$device"
+    done
+    echo "# $(tail -n 1 "$WORK/out")"
+    cmp "$WORK/out-cpu" "$WORK/out-pjrt"
+    result $? "$name"
+}
+if [ -n "${YOKE_TEST_LONG-}" ] && [ -d "$YOKE_TEST_DATA/golden" ]; then # minutes
+    tables "golden layers" --golden "$YOKE_TEST_DATA/golden" --only layers/
+    tables "operator vectors" --vectors "$YOKE_TEST_DATA/onnx-op-vectors"
+fi
+
 if [ -n "${YOKE_TEST_LONG-}" ]; then # 270 MB
     fetch libtpu 0.0.52 f5e2e596eaea9357fbb5a6755a7a9007c6ab75bfde4a55191b03eff402971140 --python-version 3.11 --only-binary=:all: &&
         goes_on "libtpu without a TPU is left out" "$cache/libtpu/libtpu.so" "makes no client"
