@@ -395,14 +395,16 @@ static void endless_abort(cts *c, load *l)
 static void test_abort_endless(cts *c, load *l)
 {
     static load endless; /* a run that is left behind may use it to the end of the process */
+    uint64_t point = 0;
     if (c->quick || !abort_begins(c, l, "abort_endless"))
         return;
-    int64_t side = l->side;
-    for (double run_s = l->run_s; run_s < ENDLESS_S; run_s *= 8)
-        side *= 2;
-    if (load_new(c, &endless, side, l->links))
-        endless_abort(c, &endless);
-    load_free(c, &endless);
+    const bool works = load_run(c, l, c->dev->queue, &point) && queue_works(c, c->dev->queue, point);
+    const int links = (int)(l->links * ENDLESS_S / (8 * l->run_s)) + 1; /* of matrices whose product takes eight times as long */
+    if (works && cts_wait(c, c->dev->queue, point)) {
+        if (load_new(c, &endless, 2 * l->side, links < MOST_LINKS ? links : MOST_LINKS))
+            endless_abort(c, &endless);
+        load_free(c, &endless);
+    }
     load_done(c, l);
 }
 
