@@ -140,9 +140,9 @@ bool pj_cores_bind(cpu_set_t *was)
 {
     const char *cores = pj_option("CORES");
     cpu_set_t set;
-    if (!cores || !kit_cores_parse(cores, &set) || sched_getaffinity(0, sizeof *was, was))
+    if (!cores || !kit_cores_parse(cores, &set))
         return false;
-    if (!sched_setaffinity(0, sizeof set, &set))
+    if (!sched_getaffinity(0, sizeof *was, was) && !sched_setaffinity(0, sizeof set, &set))
         return true;
     pj_host->log(1, PJ_NAME, "CORES=%s: cannot bind to these cores", cores);
     return false;

@@ -171,9 +171,10 @@ result $? "a device that is not there is refused with those that are"
 
 # A compile starts threads, too.
 if [ "$(nproc)" -ge 2 ]; then
+    core=$(sed -n 's/^Cpus_allowed_list:[^0-9]*\([0-9]*\).*/\1/p' /proc/self/status)
     export PJRT_SHIM=cores PJRT_SHIM_FILE="$WORK/cores" PJRT_SHIM_REAL="$VENDOR"
     YOKE_PJRT="$WORK/shim.so:cores" YOKE_PJRT_PROBE=none YOKE_PJRT_CACHE_MIB=0 "$YOKE_BUILD/yoke" bench step \
-        --devices "cpu:0! pjrt:0@1!" --iterations 1 --global-batch 16 --model mlp --model-config hidden=8 \
+        --devices "cpu:0! pjrt:0@$core!" --iterations 1 --global-batch 16 --model mlp --model-config hidden=8 \
         >"$WORK/json" 2>"$WORK/err" && [ -s "$WORK/cores" ] && ! grep -qv '^1$' "$WORK/cores"
     failed=$?
     [ $failed = 0 ] || { tail -n 3 "$WORK/err"; tr '\n' ' ' <"$WORK/cores"; } | sed 's/^/# /'
