@@ -70,6 +70,7 @@ extern "C" {
  * never a shifted overlap.
  *
  * neg..erf      y = f(x), float. rsqrt = 1/sqrt(x), recip = 1/x. NaN gives NaN. At 0: log gives -inf, sqrt 0, rsqrt and recip inf.
+ *               At inf: log and sqrt give inf, rsqrt and recip 0.
  * cast          float, i32, u8, bool to any of these. Float to i32 or u8 truncates; NaN and values outside the type give
  *               any number. So do values of i32 outside u8. To bool: x != 0, so NaN is true. From i32 to a 16-bit float
  *               directly or over f32. NaN stays NaN in every float type, whatever its payload.
@@ -587,9 +588,9 @@ typedef struct yk_plugin {
      * The pointer may be NULL: nothing worth counting, or unknown beforehand. [any] */
     yk_status (*graph_scratch)(yk_device *dev, const yk_graph *g, uint64_t *bytes);
     /* Fails the queue with `why`: every wait on it returns within 100 ms, and its work may or may not be done. queue_free
-     * then waits while the device finishes work, and for 2 s without any. Work that might never end is left behind. The host never closes
-     * such a device and never frees its buffers, as the device may still write there. NULL: the host can only give up the whole device.
-     * [any] */
+     * then waits while points get done, and for 2 s in which none does: one run may be longer, and never end. It leaves such work behind.
+     * The host never closes such a device and never frees its buffers, as the device may still write there. NULL: the host can only give
+     * up the whole device. [any] */
     void (*queue_abort)(yk_queue *q, yk_status why);
     /* Begin and end of a finished point's work, in ns of one clock per device, unrelated to other clocks. YK_E_ARG: not done,
      * or more than 64 points ago; those of the last 63 points are known. NULL: unknown. [one] per queue */
