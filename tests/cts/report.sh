@@ -115,6 +115,12 @@ sys.exit(stored != suite)
 PY
     result $? "tests/cts/reports/$name.json has as many tests in each group as this suite"
 }
+"$CTS" --plugin "$CPU" --device 1000 --group op --list >"$WORK/list"
+[ $? -eq 1 ] && grep -q '^not ok .*device/open' "$WORK/list" && ! grep -q '^op ' "$WORK/list"
+result $? "a device that does not open has no numbers of tests"
+"$CTS" --plugin "$CPU" --group abi --list --report "$WORK/none.json" >"$WORK/list" 2>"$WORK/err"
+[ $? -eq 2 ] && [ ! -e "$WORK/none.json" ] && grep -q -- '--list runs no test' "$WORK/err"
+result $? "--list writes no report"
 compile "$WORK/yoke_good.so" "$YOKE_SOURCE/plugins/template/template.c"
 [ "$SANITIZER" != none ] || stored cpu "$CPU" # numbers are the plain build's
 [ "$SANITIZER" != none ] || stored template "$WORK/yoke_good.so" --quick

@@ -344,7 +344,7 @@ static void group_opens(cts *c)
 }
 
 /* A group without a device, or with a file that cannot be loaded, has no tests that a pattern could match: that is the failure then. */
-static bool only_opens(const cts *c, cts_totals *t)
+static bool tested_opens(const cts *c, cts_totals *t)
 {
     static const cts_group opens = {"device", NULL, true, group_opens}, loads = {"transport", NULL, true, group_opens};
     cts all = *c;
@@ -450,15 +450,20 @@ static int run_all(cts *c, const cts_suite *suite, const char *groups, cts_total
         }
         progress_print(suite->group[i].name, --left, yk__clock_seconds() - start, &before, t);
     }
-    return !t->number && c->only && only_opens(c, t) ? only_explain(c, suite) : totals_print(t);
+    return !t->number && c->only && tested_opens(c, t) ? only_explain(c, suite) : totals_print(t);
 }
 
-/* The numbers that a report's groups add up to. */
-static int groups_list(const cts *c, const cts_suite *suite, const char *groups)
+/* The numbers that a report's groups add up to. A device that does not open has none, and is a failure. */
+static int groups_list(const cts *c, const cts_suite *suite, const yk__cli *cli)
 {
+    const char *groups = yk__cli_text(cli, "group");
     cts counting = *c;
     cts_totals none = {.tol = -1};
     child k;
+    if (yk__cli_text(cli, "report") || yk__cli_on(cli, "json"))
+        return yk__cli_usage(&command, "--list runs no test: expected neither --report nor --json beside it");
+    if (!tested_opens(c, &none))
+        return totals_print(&none);
     counting.counting = true;
     for (uint32_t i = 0; i < suite->n; i++) {
         if (!group_runs(c, groups, &suite->group[i]))
@@ -556,7 +561,7 @@ static int run_suite(int argc, char **argv)
         code = read_lists(&cli, &lists);
     setenv("YOKE_PROBE", "off", 1); /* the tests find a probe's findings one by one */
     if (!code)
-        code = yk__cli_on(&cli, "list") ? groups_list(&c, suite, yk__cli_text(&cli, "group")) : run_reported(&c, suite, &cli);
+        code = yk__cli_on(&cli, "list") ? groups_list(&c, suite, &cli) : run_reported(&c, suite, &cli);
     cts_list_free(lists.unsupported);
     cts_list_free(lists.expected);
     yk__free(path);
