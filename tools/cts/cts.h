@@ -86,6 +86,9 @@ void cts_queue_again(cts *c);
 /* ---- Test data -------------------------------------------------------------------------------------------------------- */
 
 /* The numbers of an input; kept in yk_slot.key with a parameter n. */
+/* Bytes that the device may have free: all of them if it does not say. 0: unknown. */
+uint64_t cts_free_bytes(const cts *c);
+
 typedef enum cts_dist {
     CTS_UNIT,     /* -1..1 */
     CTS_WIDE,     /* -4..4 */
