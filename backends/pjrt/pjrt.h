@@ -4,6 +4,7 @@
 #define YOKE_BACKENDS_PJRT_PJRT_H
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 
 #include "backends/pjrt/client.h"
@@ -32,6 +33,10 @@ yk_status pj_device_caps(uint32_t i, yk_device_caps *caps);
 yk_status pj_device_open(uint32_t i, yk_device **dev);
 void pj_device_close(yk_device *dev);
 void pj_devices_forget(void);
+/* Threads that a vendor's library starts take the cores of the thread that makes a client, or compiles: CORES, if that is set. *was: the
+ * cores before; true if they changed. */
+bool pj_cores_bind(cpu_set_t *was);
+void pj_cores_restore(bool bound, const cpu_set_t *was);
 
 /* pjrt_memory.c: a buffer is host memory and arrays on the device that hold ranges of it. */
 typedef struct pj_array pj_array; /* counted */

@@ -136,13 +136,22 @@ static bool drivers_known(void)
 
 /* ---- Their devices ----------------------------------------------------------------------------------------------------------- */
 
-/* Threads of a vendor's library take the cores of the thread that makes a client. */
-static void cores_bind(void)
+bool pj_cores_bind(cpu_set_t *was)
 {
     const char *cores = pj_option("CORES");
     cpu_set_t set;
-    if (cores && kit_cores_parse(cores, &set) && sched_setaffinity(0, sizeof set, &set))
-        pj_host->log(1, PJ_NAME, "CORES=%s: cannot bind to these cores", cores);
+    if (!cores || !kit_cores_parse(cores, &set))
+        return false;
+    if (!sched_getaffinity(0, sizeof *was, was) && !sched_setaffinity(0, sizeof set, &set))
+        return true;
+    pj_host->log(1, PJ_NAME, "CORES=%s: cannot bind to these cores", cores);
+    return false;
+}
+
+void pj_cores_restore(bool bound, const cpu_set_t *was)
+{
+    if (bound)
+        sched_setaffinity(0, sizeof *was, was);
 }
 
 static bool client_open(uint32_t plugin, uint32_t index, pj_client *c, char why[PJ_WHY])
@@ -213,10 +222,11 @@ static bool device_list(void)
 /* Lists the devices of all vendors' plugins. False if only this process's device was asked, and the kept list stays. */
 static bool devices_load(void)
 {
+    cpu_set_t was;
     if (!probed.n)
         pj_host->log(2, PJ_NAME, "no vendor's plugin is there: " VARIABLE "=FILE names one");
     kit_probe_drivers(&probed);
-    cores_bind();
+    pj_cores_bind(&was);
     if (device_list()) {
         kit_probe_done(&probed);
         return false;
@@ -252,6 +262,7 @@ yk_status pj_device_caps(uint32_t i, yk_device_caps *caps)
 
 yk_status pj_device_open(uint32_t i, yk_device **out)
 {
+    cpu_set_t was;
     char why[PJ_WHY] = "";
     const yk_status s = kit_devices_find(&list, i, true);
     if (s)
@@ -259,7 +270,7 @@ yk_status pj_device_open(uint32_t i, yk_device **out)
     yk_device *dev = kit_zeroed(pj_host, PJ_NAME, sizeof *dev, "a device");
     if (!dev)
         return YK_E_MEM;
-    cores_bind();
+    pj_cores_bind(&was);
     if (!client_open(entry[i].plugin, entry[i].index, &dev->client, why)) {
         pj_host->fail(PJ_NAME, "%s: %s", probed.entry[entry[i].plugin].path, why);
         pj_host->free(dev);

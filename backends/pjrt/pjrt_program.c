@@ -72,11 +72,12 @@ static bool code_compile(yk_device *dev, kit_text *text, pjrt_loaded **loaded, c
             return true;
         kit_cache_drop(&cache, k.key);
     }
-    if (!pj_compile(&dev->client, text->data, text->length, loaded, why))
-        return false;
-    if (cache.most)
+    cpu_set_t was;
+    const bool bound = pj_cores_bind(&was), good = pj_compile(&dev->client, text->data, text->length, loaded, why);
+    pj_cores_restore(bound, &was);
+    if (good && cache.most)
         pj_serialize(&dev->client, *loaded, code_keep, &k);
-    return true;
+    return good;
 }
 
 static pj_code *code_find(const yk_device *dev, const kit_text *text)

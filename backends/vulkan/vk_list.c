@@ -246,8 +246,8 @@ static void caps_fill(const vlk_physical *p, yk_device_caps *c)
         snprintf(c->isa + n, sizeof c->isa - (size_t)n, ", subgroups of %u", p->lanes);
     c->flags = YK_CAP_DETERMINISTIC | YK_CAP_LONG_SUMS | (cpu ? YK_CAP_CPU : 0u) | (p->visible ? YK_CAP_HOST_VISIBLE : 0u) |
                (p->imports ? YK_CAP_WRAP : 0u);
-    c->mem_total = c->mem_free = p->memory.memoryHeaps[heap].size;
-    c->max_alloc = p->max_alloc;
+    c->mem_total = p->memory.memoryHeaps[heap].size;
+    c->max_alloc = p->max_alloc < c->mem_total ? p->max_alloc : c->mem_total;
     c->align = 64;
     c->units = cpu ? (uint32_t)sysconf(_SC_NPROCESSORS_ONLN) : 1;
     c->store = KIT_STORE;

@@ -61,7 +61,8 @@ void yk__device_cap_memory(yk_device_caps *caps)
     if (!(caps->flags & YK_CAP_CPU) || !yk__cgroup_memory(&limit, &left))
         return;
     caps->mem_total = limit < caps->mem_total ? limit : caps->mem_total;
-    caps->mem_free = left < caps->mem_free ? left : caps->mem_free;
+    const uint64_t most = caps->mem_free ? caps->mem_free : caps->mem_total; /* the device has no more */
+    caps->mem_free = !most || left < most ? left : most;
 }
 
 uint32_t yk__product_bits(const yk_device_caps *caps)

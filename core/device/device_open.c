@@ -54,6 +54,9 @@ static yk_status read_caps(yk__device *dev, yk_error *err)
     uint32_t n = 0;
     if (yk__plugin_devices(dev->plugin, &n, err))
         return err->status;
+    const char *said = yk__plugin_message();
+    if (!n)
+        return yk__fail(err, YK_E_ARG, "%s: the plugin has no devices%s%s", dev->plugin->name, *said ? ": " : "", said);
     if (dev->place.device >= n)
         return yk__fail(err, YK_E_ARG, "%s: there is no device %u; it has %u", dev->plugin->name, dev->place.device, n);
     if (yk__plugin_caps(dev->plugin, dev->place.device, &dev->caps, err))

@@ -69,7 +69,8 @@ extern "C" {
  * keeps its bits, also of -0. An elementwise output may share exactly the memory of one of its inputs of the same element size,
  * never a shifted overlap.
  *
- * neg..erf      y = f(x), float. rsqrt = 1/sqrt(x), recip = 1/x. NaN gives NaN.
+ * neg..erf      y = f(x), float. rsqrt = 1/sqrt(x), recip = 1/x. NaN gives NaN. At 0: log gives -inf, sqrt 0, rsqrt and recip inf.
+ *               At inf: log and sqrt give inf, rsqrt and recip 0.
  * cast          float, i32, u8, bool to any of these. Float to i32 or u8 truncates; NaN and values outside the type give
  *               any number. So do values of i32 outside u8. To bool: x != 0, so NaN is true. From i32 to a 16-bit float
  *               directly or over f32. NaN stays NaN in every float type, whatever its payload.
@@ -424,8 +425,8 @@ typedef struct yk_device_caps {
     uint32_t size, flags;
     char name[96];
     char locality[64];           /* "pci:0000:c1:00.0", "cores:0-3", or "" when unknown */
-    uint64_t mem_total, mem_free; /* bytes, now; 0 = unknown; free is at most total */
-    uint64_t max_alloc;          /* bytes of one buffer; 0 = no limit known */
+    uint64_t mem_total, mem_free; /* bytes, now; 0 = unknown; free is at most total, and falls with the buffers that are in use */
+    uint64_t max_alloc;          /* bytes of one buffer, at most mem_total; 0 = no limit known */
     uint32_t align;              /* slot offsets are multiples of this; a power of two up to 65536 */
     uint32_t units;              /* compute units or threads, one at least; for reports */
     uint32_t store, compute;     /* bit masks of dtypes: can be stored; have arithmetic (inputs of dot and map). compute has f32, and
@@ -587,9 +588,9 @@ typedef struct yk_plugin {
      * The pointer may be NULL: nothing worth counting, or unknown beforehand. [any] */
     yk_status (*graph_scratch)(yk_device *dev, const yk_graph *g, uint64_t *bytes);
     /* Fails the queue with `why`: every wait on it returns within 100 ms, and its work may or may not be done. queue_free
-     * then waits while the device finishes work, and for 2 s without any. Work that might never end is left behind. The host never closes
-     * such a device and never frees its buffers, as the device may still write there. NULL: the host can only give up the whole device.
-     * [any] */
+     * then waits while points get done, and for 2 s in which none does: one run may be longer, and never end. It leaves such work behind.
+     * The host never closes such a device and never frees its buffers, as the device may still write there. NULL: the host can only give
+     * up the whole device. [any] */
     void (*queue_abort)(yk_queue *q, yk_status why);
     /* Begin and end of a finished point's work, in ns of one clock per device, unrelated to other clocks. YK_E_ARG: not done,
      * or more than 64 points ago; those of the last 63 points are known. NULL: unknown. [one] per queue */

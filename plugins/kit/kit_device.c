@@ -89,7 +89,7 @@ static void device_describe(uint32_t i, yk_device_caps *caps, kit_target *target
     const uint64_t used = taken[i];
     if (caps->mem_total && !caps->mem_free)
         caps->mem_free = caps->mem_total > used ? caps->mem_total - used : 0;
-    if (!caps->max_alloc)
+    if (!caps->max_alloc || (caps->mem_total && caps->max_alloc > caps->mem_total))
         caps->max_alloc = caps->mem_total;
 }
 

@@ -2,7 +2,7 @@
 /* Faults of broken.c, which includes this: capabilities that cannot be, or that the plugin does not keep. CAPS is defined for these. */
 #if defined BREAK_VALUE_ALIGN || defined BREAK_BIND || defined BREAK_COMPILE_MS || defined BREAK_ROW_QUANTUM || \
     defined BREAK_PRODUCT_BITS || defined BREAK_PINS || defined BREAK_CAPS_RESERVED || defined BREAK_MEM_FREE || \
-    defined BREAK_UNITS || defined BREAK_LEAK_DEVICE || defined BREAK_F16_BITS
+    defined BREAK_UNITS || defined BREAK_MAX_ALLOC || defined BREAK_MEM_CONSTANT || defined BREAK_LEAK_DEVICE || defined BREAK_F16_BITS
 #define CAPS
 /* What it says of itself cannot be. */
 static yk_status bad_caps(uint32_t i, yk_device_caps *caps)
@@ -25,6 +25,10 @@ static yk_status bad_caps(uint32_t i, yk_device_caps *caps)
         caps->reserved = 5;
 #elif defined BREAK_MEM_FREE
         caps->mem_free = 2 * caps->mem_total;
+#elif defined BREAK_MAX_ALLOC /* as the driver says it of any card */
+        caps->max_alloc = caps->mem_total + 1;
+#elif defined BREAK_MEM_CONSTANT /* all of it, always */
+        caps->mem_free = caps->mem_total;
 #elif defined BREAK_UNITS
         caps->units = 0;
 #elif defined BREAK_LEAK_DEVICE

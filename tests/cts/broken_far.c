@@ -416,6 +416,28 @@ static void bad_abort(yk_queue *q, yk_status why)
 }
 #endif
 
+#ifdef BREAK_ENDLESS /* a queue that was aborted is freed when its run is over */
+static pthread_mutex_t at_work = PTHREAD_MUTEX_INITIALIZER;
+static __typeof__(queue_ops.run) good_run;
+
+static yk_status endless_run(yk_device *dev, const yk_submit *s, char why[KIT_WHY])
+{
+    pthread_mutex_lock(&at_work);
+    const yk_status st = good_run(dev, s, why);
+    if (kit_queue_failed(kit_queue_current()))
+        sleep(6); /* it cannot be stopped */
+    pthread_mutex_unlock(&at_work);
+    return st;
+}
+
+static void bad_queue_free(yk_queue *q)
+{
+    pthread_mutex_lock(&at_work);
+    kit_queue_free(q);
+    pthread_mutex_unlock(&at_work);
+}
+#endif
+
 #ifdef BREAK_DEPENDENT /* a copy that waits for other queues is made once they have done their work, or failed */
 typedef struct late_copy {
     yk_device *dev;
@@ -488,6 +510,19 @@ static yk_status bad_span(yk_queue *q, uint64_t point, uint64_t *begin_ns, uint6
 }
 #endif
 
+static void frees_break(void)
+{
+#ifdef BREAK_ENDLESS
+    bad.queue_free = bad_queue_free;
+    good_run = queue_ops.run;
+    queue_ops.run = endless_run;
+#endif
+#ifdef BREAK_ABORT_RUNS
+    bad.queue_free = bad_free;
+    bad.buffer_free = bad_unbuffer;
+#endif
+}
+
 __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t abi);
 
 __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t abi)
@@ -501,10 +536,7 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
     defined BREAK_DEVICE_WAITS || defined BREAK_DEPENDENT || defined BREAK_ABORT_RUNS
     bad.queue_copy = bad_copy;
 #endif
-#ifdef BREAK_ABORT_RUNS
-    bad.queue_free = bad_free;
-    bad.buffer_free = bad_unbuffer;
-#endif
+    frees_break();
 #ifdef BREAK_DEVICE_WAITS
     bad.queue_new = bad_queue;
 #endif

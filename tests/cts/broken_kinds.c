@@ -47,11 +47,14 @@ static yk_status bad_caps(uint32_t i, yk_device_caps *caps)
 }
 #endif
 
-#ifdef BREAK_COUNT /* each question finds a further device */
+#if defined BREAK_COUNT || defined BREAK_NO_DEVICES
 static yk_status bad_count(uint32_t *n)
 {
     static uint32_t devices;
-    *n = ++devices;
+#ifdef BREAK_COUNT /* each question finds a further device */
+    devices++;
+#endif
+    *n = devices;
     return YK_OK;
 }
 #endif
@@ -83,7 +86,8 @@ static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 
 #if defined BREAK_GARBAGE || defined BREAK_LARGE || defined BREAK_LOSES_NAN || defined BREAK_SMALL || defined BREAK_SAME || \
     defined BREAK_SPREAD || defined BREAK_FILL_F32 || defined BREAK_FLOOR || defined BREAK_TILE || defined BREAK_ALMOST_TILE || \
-    defined BREAK_TERMS || defined BREAK_TINY_RESULT || defined BREAK_DILATION || defined BREAK_GAPS
+    defined BREAK_TERMS || defined BREAK_TINY_RESULT || defined BREAK_DILATION || defined BREAK_GAPS || defined BREAK_ROOT_ZERO || \
+    defined BREAK_LEAST
 #define CHANGES
 #define MIB (1 << 20)
 
@@ -136,6 +140,12 @@ static void element_change(const yk_node *n, const yk_value *y, float *at)
 #elif defined BREAK_SMALL /* a formula for large numbers */
     if (y->dtype == YK_F32 && (n->op == YK_OP_TANH || n->op == YK_OP_ERF) && fabsf(*at) < 1e-5f)
         *at = 0;
+#elif defined BREAK_ROOT_ZERO /* sqrt(x) is x rsqrt(x): 0 times infinity at 0 */
+    if (y->dtype == YK_F32 && n->op == YK_OP_SQRT && *at == 0)
+        *at = NAN;
+#elif defined BREAK_LEAST /* an operand of 0 counts as the least normal number */
+    if (y->dtype == YK_F32 && n->op >= YK_OP_LOG && n->op <= YK_OP_RECIP && !isfinite(*at))
+        *at = n->op == YK_OP_LOG ? -87.33655f : n->op == YK_OP_RSQRT ? 9.223372e18f : 8.507059e37f;
 #elif defined BREAK_FILL_F32
     if (y->dtype == YK_I32 && n->op == YK_OP_FILL)
         whole = (int32_t)(float)whole;
@@ -191,7 +201,7 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
 #if defined BREAK_CAPS_ISA || defined BREAK_CAPS_ALIGN || defined BREAK_CONTROL
     bad.device_caps = bad_caps;
 #endif
-#ifdef BREAK_COUNT
+#if defined BREAK_COUNT || defined BREAK_NO_DEVICES
     bad.device_count = bad_count;
 #endif
     return abi == YK_ABI ? &bad : NULL;

@@ -169,6 +169,19 @@ PJRT_SHIM=cards PJRT_SHIM_REAL="$VENDOR" YOKE_PJRT="$WORK/shim.so:card" "$YOKE_B
     --model mlp 2>&1 | grep -q 'no device 7; there are: pjrt:0 .*pjrt:1 .*pjrt:2 '
 result $? "a device that is not there is refused with those that are"
 
+# A compile starts threads, too.
+if [ "$(nproc)" -ge 2 ]; then
+    core=$(sed -n 's/^Cpus_allowed_list:[^0-9]*\([0-9]*\).*/\1/p' /proc/self/status)
+    export PJRT_SHIM=cores PJRT_SHIM_FILE="$WORK/cores" PJRT_SHIM_REAL="$VENDOR"
+    YOKE_PJRT="$WORK/shim.so:cores" YOKE_PJRT_PROBE=none YOKE_PJRT_CACHE_MIB=0 "$YOKE_BUILD/yoke" bench step \
+        --devices "cpu:0! pjrt:0@$core!" --iterations 1 --global-batch 16 --model mlp --model-config hidden=8 \
+        >"$WORK/json" 2>"$WORK/err" && [ -s "$WORK/cores" ] && ! grep -qv '^1$' "$WORK/cores"
+    failed=$?
+    [ $failed = 0 ] || { tail -n 3 "$WORK/err"; tr '\n' ' ' <"$WORK/cores"; } | sed 's/^/# /'
+    result $failed "a rank compiles on its own cores"
+    unset PJRT_SHIM PJRT_SHIM_FILE PJRT_SHIM_REAL
+fi
+
 # accounted NAME PROGRAM OPTIONS: the estimate's peak is the run's, with the temporary memory that the vendor says; the largest program's
 # account is the vendor's own, as a shim around it writes down
 accounted()
@@ -244,6 +257,25 @@ if fetch xla-cpu-pjrt 0.0.1 55837b6b7b47daa717f2d9a5a03563ea0ceaa338d06a81a1e2d3
     fi
     ${CC:-gcc} -std=gnu11 -fsyntax-only -I"$xla/include" -I"$YOKE_SOURCE" "$YOKE_SOURCE/tests/cts/pjrt_layout.c"
     result $? "our prototypes are laid out as the vendor's header says"
+fi
+
+# tables NAME OPTIONS: all that the CPU plugin holds of the stored values, and nothing left out that it does not leave out, too
+tables()
+{
+    name=$1
+    shift
+    for device in cpu pjrt; do
+        "$YOKE_BUILD/yoke" test --devices "$device:0" "$@" >"$WORK/out" 2>&1 && tail -n 1 "$WORK/out" | grep -q '^[1-9].* 0 failed' ||
+            { tail -n 3 "$WORK/out" | sed 's/^/# /'; result 1 "$name"; return; }
+        grep -o '^unsupported *[^ ]*' "$WORK/out" >"$WORK/out-$device"
+    done
+    echo "# $(tail -n 1 "$WORK/out")"
+    cmp "$WORK/out-cpu" "$WORK/out-pjrt"
+    result $? "$name"
+}
+if [ -n "${YOKE_TEST_LONG-}" ] && [ -d "$YOKE_TEST_DATA/golden" ]; then # minutes
+    tables "golden layers" --golden "$YOKE_TEST_DATA/golden" --only layers/
+    tables "operator vectors" --vectors "$YOKE_TEST_DATA/onnx-op-vectors"
 fi
 
 if [ -n "${YOKE_TEST_LONG-}" ]; then # 270 MB

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A PJRT plugin around another one, PJRT_SHIM_REAL, that is bad in the way PJRT_SHIM says: "spoil" puts zeros in the place of the first
- * result from the third run on, "hang" never returns from a compile, "exit" aborts when the process ends, "none" does as the other one,
- * and so does "cards", which has three devices, each in a client of its own, and appends their numbers to PJRT_SHIM_FILE as clients of them
- * are made, and "account", which appends each account of a program's memory to the file PJRT_SHIM_FILE, a line of five numbers.
+ * result from the third run on, "hang" never returns from a compile, "exit" aborts when the process ends. "none" does as the other one,
+ * and so do three that append lines to the file PJRT_SHIM_FILE. "cards" has three devices, each in a client of its own, and writes their
+ * numbers as clients of them are made. "account" writes each account of a program's memory, five numbers. "cores" writes the number of
+ * cores that the caller of a compile may use.
  */
+#define _GNU_SOURCE
 #include <dlfcn.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +17,7 @@
 #include "backends/pjrt/api.h"
 
 static pjrt_api table;
-static pjrt_call real_execute, real_create, real_account;
+static pjrt_call real_execute, real_create, real_account, real_compile;
 static pjrt_client *client;
 static pjrt_device *device;
 
@@ -80,6 +83,18 @@ static pjrt_error *shim_account(void *args)
     return error;
 }
 
+static pjrt_error *shim_cores(void *args)
+{
+    const char *path = getenv("PJRT_SHIM_FILE");
+    FILE *f = path ? fopen(path, "a") : NULL;
+    cpu_set_t cores;
+    if (f && !sched_getaffinity(0, sizeof cores, &cores))
+        fprintf(f, "%d\n", CPU_COUNT(&cores));
+    if (f)
+        fclose(f);
+    return real_compile(args);
+}
+
 static pjrt_error *shim_hang(void *args)
 {
     (void)args;
@@ -101,6 +116,7 @@ __attribute__((visibility("default"))) const pjrt_api *GetPjrtApi(void)
     table.size = sizeof table;
     real_execute = table.call[PJRT_LOADED_EXECUTE];
     real_create = table.call[PJRT_CLIENT_CREATE];
+    real_compile = table.call[PJRT_CLIENT_COMPILE];
     real_account = table.call[PJRT_COMPILED_MEMORY_STATS];
     if (!strcmp(how, "spoil")) {
         table.call[PJRT_LOADED_EXECUTE] = shim_execute;
@@ -109,6 +125,8 @@ __attribute__((visibility("default"))) const pjrt_api *GetPjrtApi(void)
         table.call[PJRT_CLIENT_CREATE] = shim_each;
     } else if (!strcmp(how, "account")) {
         table.call[PJRT_COMPILED_MEMORY_STATS] = shim_account;
+    } else if (!strcmp(how, "cores")) {
+        table.call[PJRT_CLIENT_COMPILE] = shim_cores;
     } else if (!strcmp(how, "hang")) {
         table.call[PJRT_CLIENT_COMPILE] = shim_hang;
     } else if (!strcmp(how, "exit")) {

@@ -96,6 +96,35 @@ if [ -e /dev/full ] && mkdir "$WORK/full" && mount -t tmpfs -o size=4k none "$WO
     result $? "a disk that is full: exit code 2, and the file as it was (code $code)"
     umount "$WORK/full"
 fi
+# Stored reports are of this suite: each group has as many tests as the suite has for the device. The file's options stand in the call.
+stored()
+{
+    name=$1 plugin=$2
+    shift 2
+    "$CTS" --plugin "$plugin" --list "$@" >"$WORK/list" && python3 - "$YOKE_SOURCE/tests/cts/reports/$name.json" "$WORK/list" <<'PY'
+import json, sys
+kinds = ("passed", "failed", "unsupported", "expected_failures")
+stored = {g["group"]: sum(g[k] for k in kinds) for g in json.load(open(sys.argv[1]))["groups"]}
+suite = {name: int(n) for name, n in (line.split() for line in open(sys.argv[2]))}
+for name in sorted(set(stored) | set(suite)):
+    if name == "offsets": # as many as the free memory allows
+        stored[name] = suite[name]
+    if stored.get(name) != suite.get(name):
+        print(f"# group {name}: the stored report has {stored.get(name)} tests, the suite {suite.get(name)}: run scripts/reports")
+sys.exit(stored != suite)
+PY
+    result $? "tests/cts/reports/$name.json has as many tests in each group as this suite"
+}
+"$CTS" --plugin "$CPU" --device 1000 --group op --list >"$WORK/list"
+[ $? -eq 1 ] && grep -q '^not ok .*device/open' "$WORK/list" && ! grep -q '^op ' "$WORK/list"
+result $? "a device that does not open has no numbers of tests"
+"$CTS" --plugin "$CPU" --group abi --list --report "$WORK/none.json" >"$WORK/list" 2>"$WORK/err"
+[ $? -eq 2 ] && [ ! -e "$WORK/none.json" ] && grep -q -- '--list runs no test' "$WORK/err"
+result $? "--list writes no report"
+compile "$WORK/yoke_good.so" "$YOKE_SOURCE/plugins/template/template.c"
+[ "$SANITIZER" != none ] || stored cpu "$CPU" # numbers are the plain build's
+[ "$SANITIZER" != none ] || stored template "$WORK/yoke_good.so" --quick
+
 # The page
 page()
 {

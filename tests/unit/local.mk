@@ -103,7 +103,7 @@ TESTS += $(UNIT_SH)
 noinst_HEADERS += tests/unit/cuda/case.h tests/unit/kit/case.h
 EXTRA_DIST += tests/unit/control/pmix_header.c tests/unit/cuda/header.c tests/unit/cuda/header_cublaslt.c \
 	tests/unit/cuda/header_cudnn.c tests/unit/cuda/header_nccl.c \
-	scripts/gpu-report scripts/iree-suite scripts/vulkan-suite scripts/style scripts/api scripts/abi-record scripts/count \
+	scripts/gpu-report scripts/iree-suite scripts/reports scripts/vulkan-suite scripts/style scripts/api scripts/abi-record scripts/count \
 	scripts/pages scripts/csource.py compile_flags.txt scripts/ci/aarch64 scripts/ci/abi scripts/ci/clang scripts/ci/distcheck \
 	scripts/ci/gcc scripts/ci/lib.sh scripts/ci/sanitizers \
 	scripts/packages.sh quickstart autogen.sh

@@ -221,6 +221,17 @@ static void check_caps_again(cts *c, const yk_plugin *t)
     cts_pass(c);
 }
 
+static void check_caps_memory(cts *c, const yk_device_caps *k)
+{
+    const unsigned long long total = k->mem_total, most = k->max_alloc;
+    if (k->max_bind && most && k->max_bind > most)
+        cts_fail(c, "max_bind %llu is more than a buffer may have (max_alloc %llu)", (unsigned long long)k->max_bind, most);
+    else if (total && most > total)
+        cts_fail(c, "a buffer may have max_alloc, %llu bytes, and the device has mem_total, %llu", most, total);
+    else if (total && k->mem_free > total)
+        cts_fail(c, "mem_free (%llu bytes) is more than mem_total (%llu)", (unsigned long long)k->mem_free, total);
+}
+
 static void check_caps(cts *c, const yk_plugin *t)
 {
     const uint32_t must = 1u << YK_F32 | 1u << YK_I32 | 1u << YK_BOOL;
@@ -245,9 +256,6 @@ static void check_caps(cts *c, const yk_plugin *t)
         cts_fail(c, "name, locality or isa has a control character; reports show each in one line");
     else if ((k.value_align & (k.value_align - 1)) || k.value_align > 65536)
         cts_fail(c, "value_align %u is neither 0 nor a power of two up to 65536", k.value_align);
-    else if (k.max_bind && k.max_alloc && k.max_bind > k.max_alloc)
-        cts_fail(c, "max_bind %llu is more than a buffer may have (max_alloc %llu)", (unsigned long long)k.max_bind,
-                 (unsigned long long)k.max_alloc);
     else if (k.compile_ms > 4320000)
         cts_fail(c, "compile_ms %llu is more than 4320000, 72 minutes", (unsigned long long)k.compile_ms);
     else if (k.row_quantum > 65536)
@@ -260,11 +268,10 @@ static void check_caps(cts *c, const yk_plugin *t)
         cts_fail(c, "YK_CAP_WRAP without buffer_wrap");
     else if ((k.flags & YK_CAP_HOST_VISIBLE) && !t->buffer_map)
         cts_fail(c, "YK_CAP_HOST_VISIBLE without buffer_map");
-    else if (k.mem_total && k.mem_free > k.mem_total)
-        cts_fail(c, "mem_free (%llu bytes) is more than mem_total (%llu)", (unsigned long long)k.mem_free,
-                 (unsigned long long)k.mem_total);
     else if (!k.units)
         cts_fail(c, "it has 0 compute units; a device has one at least");
+    else
+        check_caps_memory(c, &k);
     cts_pass(c);
 }
 
@@ -433,6 +440,8 @@ static void check_devices(cts *c, const yk_plugin *t, uint32_t n)
         return;
     if (n > MOST_DEVICES)
         cts_fail(c, "device_count gives %u devices, expected at most %u", n, MOST_DEVICES);
+    else if (!n)
+        cts_fail(c, "the plugin has no devices");
     else if (c->device >= n)
         cts_fail(c, "there is no device %u; it has %u", c->device, n);
     else if (t->device_open(n + 1000, &dev) == YK_OK)

@@ -28,6 +28,10 @@
 #define SHORT_S 0.004   /* a run of LINKS products that is shorter says little: the matrices are made larger */
 #define WOKEN_S 0.25    /* a wait is over, of the 100 ms that the header gives, on a busy machine too */
 #define GIVEN_UP_S 1.5  /* a queue_free that is faster has not given up the work, for which it waits 2 s at least */
+#define ENDLESS_S 6.0    /* a run that is not over when its queue is given up, after 2 s without a result */
+#define FREED_S 4.0
+#define FEW_LINKS 200
+#define LARGE_SIDE 2048
 #define SLICE_NS 20000000u
 #define LONG_NS 20000000000u
 #define NEVER_S 1e9
@@ -44,6 +48,8 @@ typedef struct load {
     yk_program *program;
     yk_buffer *slot[SLOTS];
     uint64_t offset[SLOTS], version[SLOTS];
+    int64_t side;
+    int links;
     double run_s; /* the least that a run took */
     bool stuck;   /* a run has not ended: its memory is left to it */
 } load;
@@ -82,6 +88,8 @@ static bool load_new(cts *c, load *l, int64_t side, int links)
 {
     memset(l, 0, sizeof *l);
     bool ok = load_plan(c, l, side, links);
+    l->side = side;
+    l->links = links;
     for (uint32_t i = 0; i < l->plan.abi.n_slot && ok; i++) {
         const uint64_t bytes = l->plan.abi.slot[i].bytes;
         void *zeros = yk__calloc(bytes, 1);
@@ -312,6 +320,7 @@ static void round_free(cts *c, load *l, busy_round *r)
     const double began = yk__clock_seconds();
     round_queue_free(c, &r->q);
     r->stuck = yk__clock_seconds() - began > GIVEN_UP_S;
+    c->left |= r->stuck;
     if (c->failed_now || r->stuck || !mark_read(c, r, first))
         return;
     round_queue_free(c, &r->other);
@@ -363,6 +372,54 @@ static void test_abort_busy(cts *c, load *l, const char *name, bool across)
     if (least < NEVER_S && least > WOKEN_S)
         cts_fail(c, "a wait returned %.2f s after queue_abort, which wakes those who wait within 0.1 s%s", least,
                  across ? "; what the queue waited for was still at work" : "");
+    load_done(c, l);
+}
+
+/* One run that is longer than a plugin may wait for it. The result of queue_free comes before the run's: it is left behind. */
+static void endless_abort(cts *c, load *l)
+{
+    uint64_t point = 0;
+    yk_queue *q = NULL;
+    if (!cts_ok(c, cts_queue_new(c, YK_QUEUE_COMPUTE, &q), "queue_new"))
+        return;
+    bool works = false;
+    for (int i = 0; i < 2 && !works && !c->failed_now; i++) /* the first run may compile, and is over then when queue_run returns */
+        works = load_run(c, l, q, &point) && queue_works(c, q, point);
+    const double began = yk__clock_seconds();
+    if (works)
+        c->t->queue_abort(q, YK_E_CANCELLED);
+    c->t->queue_free(q);
+    const double took = yk__clock_seconds() - began;
+    l->stuck = c->left = works && took > GIVEN_UP_S;
+    if (works && took > FREED_S)
+        cts_fail(c, "queue_free of an aborted queue took %.1f s, expected about 2 s: a run that finishes nothing for so long may never "
+                 "end, and is left behind", took);
+}
+
+/* As long on large matrices: many small products take longer to enqueue than to compute on some devices, which were then idle. */
+static bool endless_new(cts *c, const load *l, load *endless)
+{
+    double links = l->links * ENDLESS_S / l->run_s;
+    int64_t side = l->side;
+    do {
+        side *= 2;
+        links /= 8;
+    } while (links > FEW_LINKS && side < LARGE_SIDE);
+    return load_new(c, endless, side, links < MOST_LINKS ? (int)links + 1 : MOST_LINKS);
+}
+
+static void test_abort_endless(cts *c, load *l)
+{
+    static load endless; /* a run that is left behind may use it to the end of the process */
+    uint64_t point = 0;
+    if (c->quick || !abort_begins(c, l, "abort_endless"))
+        return;
+    const bool works = load_run(c, l, c->dev->queue, &point) && queue_works(c, c->dev->queue, point);
+    if (works && cts_wait(c, c->dev->queue, point)) {
+        if (endless_new(c, l, &endless))
+            endless_abort(c, &endless);
+        load_free(c, &endless);
+    }
     load_done(c, l);
 }
 
@@ -616,5 +673,6 @@ void cts_queue_busy(cts *c)
     test_span_length(c, &l);
     test_spans_kept(c);
     test_span_clock(c);
+    test_abort_endless(c, &l);
     load_free(c, &l);
 }

@@ -31,6 +31,7 @@ typedef struct cts {
     uint32_t from;     /* finished tests of the group: an earlier process died in the last of them */
     uint32_t number;   /* tests of the group so far */
     bool counting;     /* only counts the tests */
+    bool left;         /* a queue was given up, and may be at work: the device is not closed */
     int printed;       /* file in the place of standard output, for the plugin's output */
     int64_t printed_bytes;
     const struct cts_lists *lists;
@@ -85,10 +86,14 @@ void cts_queue_again(cts *c);
 /* ---- Test data -------------------------------------------------------------------------------------------------------- */
 
 /* The numbers of an input; kept in yk_slot.key with a parameter n. */
+/* Bytes that the device may have free: all of them if it does not say. 0: unknown. */
+uint64_t cts_free_bytes(const cts *c);
+
 typedef enum cts_dist {
     CTS_UNIT,     /* -1..1 */
     CTS_WIDE,     /* -4..4 */
     CTS_POSITIVE, /* 0.1..4 */
+    CTS_ZERO,     /* as positive, often 0, now and then infinity */
     CTS_NONZERO,  /* 0.25..4 with either sign */
     CTS_TIES,     /* multiples of 0.5 in -2..2 */
     CTS_SPECIAL,  /* as ties, now and then a NaN, an infinity or -0 */

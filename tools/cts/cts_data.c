@@ -92,6 +92,8 @@ static double dist_number(cts_dist dist, uint32_t n, uint64_t i, uint64_t *state
         return 8 * u - 4;
     case CTS_POSITIVE:
         return 0.1 + 3.9 * u;
+    case CTS_ZERO:
+        return pick < 4 ? 0 : pick == 4 ? INFINITY : 0.1 + 3.9 * u;
     case CTS_NONZERO:
         return (pick & 1 ? 1 : -1) * (0.25 + 3.75 * u);
     case CTS_TIES:

@@ -168,6 +168,20 @@ static void unary_of(cts *c, uint32_t op, cts_dist dist, uint32_t n, const char 
     cts_check_free(&k);
 }
 
+/* The ends of a domain: log(0) = -inf, sqrt(0) = 0, rsqrt(0) = recip(0) = inf, and the functions at infinity. */
+static void at_zero(cts *c, uint32_t op, yk_dtype dtype)
+{
+    static const int64_t dim[] = {301};
+    cts_check k;
+    if (!cts_begin(c, "%s.%s.zero", yk__op_info_of(op)->name, yk__dtype_name(dtype)))
+        return;
+    cts_check_init(&k, c);
+    k.tol = op_tolerance(op);
+    cts_want(&k, yk__un(&k.g, op, cts_leaf(&k.g, dtype, CTS_ZERO, 0, 1, dim)));
+    cts_check_run(c, &k);
+    cts_check_free(&k);
+}
+
 /* More than a MiB in and out, and in 16 bits: a device may compute large values in another way. */
 static void large_case(cts *c, uint32_t op, yk_dtype to)
 {
@@ -459,8 +473,8 @@ static void all_of_binary(cts *c, uint32_t op, yk_dtype dtype)
             in_place(c, op, dtype, i);
 }
 
-/* Numbers and sizes that the shapes above do not have, in f32. */
-static void test_kinds(cts *c)
+/* Numbers and sizes that the shapes above do not have; in f32, but for the ends of a domain. */
+static void test_kinds(cts *c, uint32_t n, const yk_dtype *types)
 {
     for (uint32_t op = 0; op < YK_OP_COUNT; op++) {
         const uint32_t kind = yk__op_info_of(op)->kind;
@@ -474,6 +488,8 @@ static void test_kinds(cts *c)
         unary_of(c, op, CTS_NAN, 0, "nan");
         if (!root)
             unary_of(c, op, CTS_SMALL, 20, "small");
+        for (uint32_t t = 0; root && t < n; t++)
+            at_zero(c, op, types[t]);
     }
     if (c->dev->caps.store & 1u << YK_BF16)
         large_case(c, YK_OP_CAST, YK_BF16);
@@ -515,6 +531,6 @@ void cts_ops_elementwise(cts *c)
         many_rows(c, types[t], false);
         many_rows(c, types[t], true);
     }
-    test_kinds(c);
+    test_kinds(c, n, types);
     most_elements(c);
 }

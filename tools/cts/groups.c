@@ -181,10 +181,11 @@ static yk__vid case_small(cts_check *k, uint32_t which, yk_dtype dtype, int64_t 
 static void slots_far(cts *c)
 {
     const yk_device_caps *caps = &c->dev->caps;
+    const uint64_t has = cts_free_bytes(c);
     cts_check k;
     if (!cts_begin(c, "add.f32.far"))
         return;
-    if ((caps->max_alloc && caps->max_alloc < 4 * FAR_BYTES) || (caps->mem_free && caps->mem_free < 16 * FAR_BYTES)) {
+    if ((caps->max_alloc && caps->max_alloc < 4 * FAR_BYTES) || (has && has < 16 * FAR_BYTES)) {
         cts_unsupported(c, "the device has too little memory for four buffers of 34 MiB");
         return;
     }

@@ -11,6 +11,7 @@
 #include <malloc.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/mem.h"
 #include "tools/cts/cts.h"
@@ -332,6 +333,61 @@ static void test_runs(cts *c, cts_check *k)
     cts_pass(c);
 }
 
+#define HELD ((uint64_t)32 << 20) /* bytes of an operand and of its result */
+
+typedef struct held_memory {
+    cts *c;
+    int64_t before; /* free bytes without the program's buffers */
+    bool seen;
+} held_memory;
+
+/* While the buffers are there. Some drivers take a moment to count them. */
+static void free_compare(void *arg)
+{
+    held_memory *m = arg;
+    for (int i = 0; i < 100 && !(m->seen = memory_free(m->c) != m->before); i++)
+        usleep(20000);
+}
+
+static void free_falls(cts *c, int64_t before)
+{
+    static const int64_t dim[] = {(int64_t)(HELD / sizeof(float))};
+    const yk__simple_how how = {.claims = yk__simple_claims, .arg = c->dev, .align = c->dev->caps.align};
+    yk_error err = YK_ERROR_INIT;
+    held_memory m = {.c = c, .before = before};
+    program_run run;
+    cts_check k;
+    double least, mean;
+    cts_check_init(&k, c);
+    cts_want(&k, yk__un(&k.g, YK_OP_NEG, cts_leaf(&k.g, YK_F32, CTS_UNIT, 0, 1, dim)));
+    if (!yk__simple_new(&k.g, &how, k.n_want, k.want, &run.s, &err)) {
+        run.slot = yk__simple_slots(&run.s);
+        if (run.slot && !yk__simple_time(&run.s, c->dev, run.slot, 1, 1e9, free_compare, &m, &least, &mean, &err) && !m.seen)
+            cts_fail(c, "mem_free is %lld before and after a program has got %llu bytes of buffers: say what is free now, or 0 if that is "
+                     "not known", (long long)before, 2 * (unsigned long long)HELD);
+        yk__simple_slots_free(&run.s, run.slot);
+        yk__simple_free(&run.s);
+    }
+    cts_error(c, &err);
+    cts_check_free(&k);
+}
+
+/* A number that no buffer changes is not that of the free memory. The host plans by it. */
+static void test_free(cts *c)
+{
+    const yk_device_caps *k = &c->dev->caps;
+    if (!cts_begin(c, "mem_free"))
+        return;
+    const int64_t before = memory_free(c);
+    if (before <= 0)
+        cts_unsupported(c, "it does not know its free memory");
+    else if (before < 4 * (int64_t)HELD || (k->max_alloc && k->max_alloc < 2 * HELD))
+        cts_unsupported(c, "64 MiB are too much for this device");
+    else
+        free_falls(c, before);
+    cts_pass(c);
+}
+
 void cts_group_leak(cts *c)
 {
     static const int64_t dim[] = {24, 24};
@@ -355,4 +411,5 @@ void cts_group_leak(cts *c)
     test_leak_if(c, "abort", yk__plugin_aborts(c->dev->plugin), "queue_abort is not offered", abort_once);
     test_runs(c, &k);
     cts_check_free(&k);
+    test_free(c);
 }

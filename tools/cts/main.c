@@ -63,6 +63,7 @@ static const yk__cli_option options[] = {
     {"xfail", "FILE", NULL, "patterns of tests that are known to fail", NULL},
     {"verify", NULL, NULL, "run the listed tests too; one that passes fails the run", NULL},
     {"json", NULL, NULL, "one JSON object per line", NULL},
+    {"list", NULL, NULL, "print how many tests each group has for this device, and run none", NULL},
     {"report", "FILE", NULL, "write the verdict, as JSON: what was tested, how, and with what result; the same bytes in each run", NULL},
 };
 
@@ -154,6 +155,8 @@ static void run_group(cts *c, const cts_group *g)
         return;
     }
     g->run(c);
+    if (c->left)
+        return;
     yk__device_close(c->dev);
     yk__plugins_fini();
 }
@@ -197,6 +200,8 @@ static void child_main(const cts *c, const cts_group *g, int results)
     if (captured.counting)
         fprintf(captured.out, "N%u\n", captured.number);
     fclose(captured.out);
+    if (captured.left) /* the plugin's code is at work still */
+        _exit(ENDED);
     exit(ENDED);
 }
 
@@ -333,6 +338,22 @@ static int run_group_all(const cts *c, const cts_group *g, cts_totals *t)
     }
 }
 
+static void group_opens(cts *c)
+{
+    (void)c;
+}
+
+/* A group without a device, or with a file that cannot be loaded, has no tests that a pattern could match: that is the failure then. */
+static bool tested_opens(const cts *c, cts_totals *t)
+{
+    static const cts_group opens = {"device", NULL, true, group_opens}, loads = {"transport", NULL, true, group_opens};
+    cts all = *c;
+    child k;
+    all.only = NULL;
+    all.quick = false;
+    return run_child(&all, c->transport_path ? &loads : &opens, &k, t) == 1 && !t->number;
+}
+
 /* An operation may be tested in another group than op: names the groups whose tests match behind the '/'. */
 static int only_explain(const cts *c, const cts_suite *suite)
 {
@@ -429,7 +450,31 @@ static int run_all(cts *c, const cts_suite *suite, const char *groups, cts_total
         }
         progress_print(suite->group[i].name, --left, yk__clock_seconds() - start, &before, t);
     }
-    return !t->number && c->only ? only_explain(c, suite) : totals_print(t);
+    return !t->number && c->only && tested_opens(c, t) ? only_explain(c, suite) : totals_print(t);
+}
+
+/* The numbers that a report's groups add up to. A device that does not open has none, and is a failure. */
+static int groups_list(const cts *c, const cts_suite *suite, const yk__cli *cli)
+{
+    const char *groups = yk__cli_text(cli, "group");
+    cts counting = *c;
+    cts_totals none = {.tol = -1};
+    child k;
+    if (yk__cli_text(cli, "report") || yk__cli_on(cli, "json"))
+        return yk__cli_usage(&command, "--list runs no test: expected neither --report nor --json beside it");
+    if (!tested_opens(c, &none))
+        return totals_print(&none);
+    counting.counting = true;
+    for (uint32_t i = 0; i < suite->n; i++) {
+        if (!group_runs(c, groups, &suite->group[i]))
+            continue;
+        if (run_child(&counting, &suite->group[i], &k, &none) != 1 || k.hung) {
+            fprintf(stderr, "yoke-cts: the tests of group %s could not be counted\n", suite->group[i].name);
+            return YK_EXIT_FAILED;
+        }
+        printf("%s %u\n", suite->group[i].name, k.number);
+    }
+    return YK_EXIT_OK;
 }
 
 /* With the report, if one is asked for. */
@@ -516,7 +561,7 @@ static int run_suite(int argc, char **argv)
         code = read_lists(&cli, &lists);
     setenv("YOKE_PROBE", "off", 1); /* the tests find a probe's findings one by one */
     if (!code)
-        code = run_reported(&c, suite, &cli);
+        code = yk__cli_on(&cli, "list") ? groups_list(&c, suite, &cli) : run_reported(&c, suite, &cli);
     cts_list_free(lists.unsupported);
     cts_list_free(lists.expected);
     yk__free(path);

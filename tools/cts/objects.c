@@ -17,6 +17,11 @@ yk_status cts_queue_new(cts *c, uint32_t kind, yk_queue **q)
     return c->t->queue_new(c->dev->handle, &desc, q);
 }
 
+uint64_t cts_free_bytes(const cts *c)
+{
+    return c->dev->caps.mem_free ? c->dev->caps.mem_free : c->dev->caps.mem_total;
+}
+
 /* ---- Waiting ---- */
 
 bool cts_wait(cts *c, yk_queue *q, uint64_t point)

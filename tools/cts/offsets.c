@@ -400,7 +400,7 @@ static const char *large_new(large *l)
         return "a sanitizer marks each byte of a buffer";
     if ((k->max_alloc && k->max_alloc < BYTES) || (k->max_bind && k->max_bind < BYTES))
         return "a buffer or a slot of this device is smaller than 5 GiB";
-    if (k->mem_free && k->mem_free < NEEDED)
+    if (cts_free_bytes(l->c) && cts_free_bytes(l->c) < NEEDED)
         return "the device has less than 6 GiB free";
     if (host && yk__cgroup_memory_left() < NEEDED)
         return "the host has less than 6 GiB free";

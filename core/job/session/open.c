@@ -397,7 +397,7 @@ static yk_status exchange_infos(yk_job *job, bool capped, yk_error *err)
     own.has_memory = yk__host_serves(job->device);
     own.unit = job->config.shard_unit ? job->config.shard_unit : yk__option_number(YK__OPTION_BUCKET_BYTES);
     own.limit = job->config.memory_limit;
-    own.free = caps->mem_free;
+    own.free = caps->mem_free ? caps->mem_free : caps->mem_total;
     own.quantum = caps->row_quantum;
     own.compile_ms = caps->compile_ms;
     own.product_bits = yk__product_bits(caps);

@@ -111,6 +111,13 @@ START_TEST(a_device_says_what_is_allowed)
     yk__device_cap_memory(&caps);
     ck_assert_uint_eq(caps.mem_total, 1000000);
     ck_assert_uint_eq(caps.mem_free, 600000);
+    caps = (yk_device_caps){.flags = YK_CAP_CPU, .mem_total = 1u << 30}; /* it does not know what is free */
+    yk__device_cap_memory(&caps);
+    ck_assert_uint_eq(caps.mem_free, 600000);
+    caps = (yk_device_caps){.flags = YK_CAP_CPU, .mem_total = 500000}; /* nor has it as much as is left */
+    yk__device_cap_memory(&caps);
+    ck_assert_uint_eq(caps.mem_total, 500000);
+    ck_assert_uint_eq(caps.mem_free, 500000);
     caps = (yk_device_caps){.mem_total = 1u << 30, .mem_free = 1u << 29}; /* a card has memory of its own */
     yk__device_cap_memory(&caps);
     ck_assert_uint_eq(caps.mem_total, 1u << 30);
