@@ -191,7 +191,7 @@ ok "so it does where the checkpoint cannot be written" unsaved
 
 single() { # yoke train has a launcher of its own then, on one device too
     YOKE_MAX_RESTARTS=1 "$yoke" train --devices cpu:0 --model mlp --model-config hidden=32 --data "idx:$out/images" --global-batch 4 \
-        --max-steps 10000000 --logging-steps 1 --eval-strategy no --overwrite-output-dir --output-dir "$out/single" >"$out/said" 2>&1 &
+        --max-steps 10000000 --logging-steps 200 --eval-strategy no --overwrite-output-dir --output-dir "$out/single" >"$out/said" 2>&1 &
     job=$!
     for words in "^step " "^yoke launch: rank 0 (cpu:0) was killed by signal 9 (Killed).*: restart 1 of 1$"; do
         i=0
