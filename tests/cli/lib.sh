@@ -29,10 +29,15 @@ def bad(x): raise ValueError(x)
 for line in open(sys.argv[1]): assert isinstance(json.loads(line, parse_constant=bad), dict)' "$1"
 }
 
-rank_pid() { # rank_pid RANK TEXT: the process of this rank whose command line has the text
+rank_pid() { # rank_pid RANK TEXT: the process of this rank whose command line has the text; not a child that it forked just now
+    found=" "
     for process in /proc/[0-9]*; do
         tr '\0' '\n' 2>/dev/null <"$process/environ" | grep -qx "YOKE_RANK=$1" &&
-            tr '\0' ' ' 2>/dev/null <"$process/cmdline" | grep -qF -e "$2" && echo "${process#/proc/}"
+            tr '\0' ' ' 2>/dev/null <"$process/cmdline" | grep -qF -e "$2" && found="$found${process#/proc/} "
+    done
+    for process in $found; do
+        parent=$(sed -n 's/^PPid:[[:space:]]*//p' "/proc/$process/status" 2>/dev/null)
+        case $found in *" ${parent:-none} "*) ;; *) [ -z "$parent" ] || echo "$process" ;; esac
     done
 }
 
