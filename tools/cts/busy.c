@@ -3,7 +3,7 @@
  * yoke-cts, group queue, third part: tests of a device at work (spans, abort). cts_queue.c calls cts_queue_busy, in the group's child
  * process.
  *
- * A program is made so long that it takes half a second. So a queue is surely busy when it is aborted, and the host's clock can judge a
+ * A program is made so long that it takes most of a second. So a queue is surely busy when it is aborted, and the host's clock can judge a
  * span. A device whose runs are over when queue_run returns is never at work, and passes.
  */
 #include <pthread.h>
@@ -23,7 +23,7 @@
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define RUN_S 0.3
 #else
-#define RUN_S 0.5
+#define RUN_S 0.8
 #endif
 #define SHORT_S 0.004   /* a run of LINKS products that is shorter says little: the matrices are made larger */
 #define WOKEN_S 0.25    /* a wait is over, of the 100 ms that the header gives, on a busy machine too */
