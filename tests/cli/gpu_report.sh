@@ -69,7 +69,10 @@ P
     for _ in $(seq 600); do [ ! -s "$out/slow/pid" ] || break; sleep 0.1; done
     kill -TERM "$script"
     wait "$script"
-    [ $? -eq 143 ] && ! kill -0 "$(cat "$out/slow/pid")" && python3 - "$out/slow.json" <<'P'
+    code=$?
+    for _ in $(seq 100); do kill -0 "$(cat "$out/slow/pid")" && sleep 0.1 || break; done # a process that nobody has waited for yet is there
+    echo "exit code $code"
+    [ $code -eq 143 ] && ! kill -0 "$(cat "$out/slow/pid")" && python3 - "$out/slow.json" <<'P'
 import json, sys
 report = json.load(open(sys.argv[1]))
 assert sorted(report) == ["info", "suite"] and report["info"] == dict(report["info"], status=0, result={"images": 1}), report
