@@ -185,6 +185,7 @@ run --hosts a:2,b,c -- sh -c 'test $YOKE_RANK = 3 && sleep 0.2 && kill -9 $$; ex
 check
 
 start() { # WORDS...: in the background, as $pid
+    : >"$tmp/out"; : >"$tmp/err"
     timeout -k 5 $limit "$yoke" launch "$@" >"$tmp/out" 2>"$tmp/err" </dev/null &
     outer=$!
     await pgrep -P $outer >/dev/null

@@ -22,7 +22,8 @@ until_said() { # COUNT WORDS: a minute at most, while the process lives
         sleep 0.05
     done
 }
-begin() { # COMMAND..: $job
+begin() { # COMMAND..: $job. The shell goes on before the command truncates said: the last one's words would be taken for its
+    rm -f "$out/said" && : >"$out/said"
     "$@" >"$out/said" 2>&1 &
     job=$!
 }

@@ -189,7 +189,8 @@ unsaved() { # a file is in the way of its checkpoint, as a full disk would be
 }
 ok "so it does where the checkpoint cannot be written" unsaved
 
-single() { # yoke train has a launcher of its own then, on one device too
+single() { # yoke train has a launcher of its own then, on one device too; said is made anew: the shell is ahead of the command
+    : >"$out/said"
     YOKE_MAX_RESTARTS=1 "$yoke" train --devices cpu:0 --model mlp --model-config hidden=32 --data "idx:$out/images" --global-batch 4 \
         --max-steps 10000000 --logging-steps 200 --eval-strategy no --overwrite-output-dir --output-dir "$out/single" >"$out/said" 2>&1 &
     job=$!
@@ -224,6 +225,7 @@ ok "a shell in between dies of the signal, and the checkpoint is waited for" ask
 # A launcher that inherits orphans, as process 1 of a container does: it sees the end of a rank whose shell has died. A launcher that does
 # not waits for YOKE_STUCK_MS.
 inherited() {
+    : >"$out/said"
     YOKE_STUCK_MS=60000 python3 -c 'import ctypes, os, sys
 ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 os.execv(sys.argv[1], sys.argv[1:])' "$yoke" launch --devices cpu:0 -- sh -c '"$@"; exit $?' - \
