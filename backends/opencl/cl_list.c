@@ -71,7 +71,7 @@ static void caps_fill(const list_entry *l, yk_device_caps *c)
     version[both + (version[first] != 0)] = 0;
     snprintf(c->isa, sizeof c->isa, "%.10s, %s kernels (%.37s)", version, shape.cpu ? "cpu" : "gpu", shape.why);
     c->flags = YK_CAP_DETERMINISTIC | YK_CAP_LONG_SUMS | (cpu ? YK_CAP_CPU : 0u);
-    c->mem_total = ocl_device_number(l->id, CL_DEVICE_GLOBAL_MEM_SIZE); /* OpenCL does not tell what is free */
+    c->mem_total = ocl_device_number(l->id, CL_DEVICE_GLOBAL_MEM_SIZE); /* OpenCL has no query of free memory */
     c->max_alloc = ocl_device_number(l->id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
     if (c->mem_total && c->max_alloc > c->mem_total)
         c->max_alloc = c->mem_total;

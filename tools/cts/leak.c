@@ -363,8 +363,8 @@ static void free_falls(cts *c, int64_t before)
     if (!yk__simple_new(&k.g, &how, k.n_want, k.want, &run.s, &err)) {
         run.slot = yk__simple_slots(&run.s);
         if (run.slot && !yk__simple_time(&run.s, c->dev, run.slot, 1, 1e9, free_compare, &m, &least, &mean, &err) && !m.seen)
-            cts_fail(c, "mem_free is %lld before and after a program has got %llu bytes of buffers: say what is free now, or 0 if that is "
-                     "not known", (long long)before, 2 * (unsigned long long)HELD);
+            cts_fail(c, "mem_free is %lld before and after a program has got %llu bytes of buffers: report the free bytes, or 0 if they "
+                     "are unknown", (long long)before, 2 * (unsigned long long)HELD);
         yk__simple_slots_free(&run.s, run.slot);
         yk__simple_free(&run.s);
     }

@@ -111,7 +111,7 @@ START_TEST(a_device_says_what_is_allowed)
     yk__device_cap_memory(&caps);
     ck_assert_uint_eq(caps.mem_total, 1000000);
     ck_assert_uint_eq(caps.mem_free, 600000);
-    caps = (yk_device_caps){.flags = YK_CAP_CPU, .mem_total = 1u << 30}; /* it does not know what is free */
+    caps = (yk_device_caps){.flags = YK_CAP_CPU, .mem_total = 1u << 30}; /* its free memory is unknown */
     yk__device_cap_memory(&caps);
     ck_assert_uint_eq(caps.mem_free, 600000);
     caps = (yk_device_caps){.flags = YK_CAP_CPU, .mem_total = 500000}; /* nor has it as much as is left */
