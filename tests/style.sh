@@ -35,7 +35,7 @@ printf '#include "core/run/run.h"\n#include "core/base/mem.h"\nint f(void)\n{\n 
 } >plugins/kit/bad_open.c
 printf "$spdx"'#include "tests/unit/x.h"\n#include "tests/support/kit.h"\n' >bench/bad.c
 printf "$spdx"'#include "bench/x.h"\n' >tests/support/bad.h
-printf "$spdx"'#include "core/job/job.h"\nint k; /* TO%s */\n' DO >core/io/bad.c
+printf "$spdx"'#include "core/job/job.h"\nint k; /* TO%s */\nspec = "cpu/2"; /* "cpu" */\n' DO >core/io/bad.c
 printf "$spdx"'/* Rooms. */\n#include "core/job/session/open.h"\n#include "core/job/job.h"\n#include "transport/local/local.h"\n' \
     >core/job/team/bad_room.c
 printf "$spdx"'/* Rooms. */\n#include "core/job/team/share.h"\n' >core/job/bad_folder.c
@@ -52,6 +52,7 @@ bench/bad.md:1: the link leads nowhere: gone.md
 core/io/bad.c:2: core/io may only include layers below it, not core/job/job.h
 core/io/bad.c:2: no purpose: a comment that says what the file is for, and why this way
 core/io/bad.c:3: a mark of unfinished work
+core/io/bad.c:4: the core names no plugin: cpu
 core/job/bad_folder.c:3: a room of core/job may only include rooms before it, not core/job/team/share.h
 core/job/team/bad_room.c:3: a room of core/job may only include rooms before it, not core/job/session/open.h
 core/job/team/bad_room.c:5: core may not include transport/local/local.h

@@ -192,7 +192,7 @@ const char *yk__option_devices(void)
 {
     const char *spec = yk__option_text(YK__OPTION_DEVICES);
     const bool cpu = yk__option_words(YK__OPTION_ACCELERATE_CPU) % 2 == 1; /* the words of its row stand in pairs: no, yes */
-    return spec || !cpu ? spec : "cpu";
+    return spec || !cpu ? spec : YK_HOST_PLUGIN;
 }
 
 /* ---- Checking ---- */

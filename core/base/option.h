@@ -150,7 +150,8 @@ uint64_t yk__option_size_of(yk__option option, uint32_t rank);
 /* WORD: the number of the word in the table's list. WORDS: a bit for each. */
 uint32_t yk__option_words(yk__option option);
 
-/* The device specs that the environment names: YOKE_DEVICES, else "cpu" for ACCELERATE_USE_CPU; NULL if absent. */
+/* The device specs that the environment names: YOKE_DEVICES, else YK_HOST_PLUGIN for ACCELERATE_USE_CPU; NULL if
+ * absent. The build names that plugin, which serves the host's cores; the core itself names none. */
 const char *yk__option_devices(void);
 
 /* YK_E_ARG with the variable, its value and the allowed values: for one option; for all options, and for the variables of another

@@ -141,10 +141,10 @@ static yk_status cores_split(yk__placement **place, uint32_t *n, uint32_t ranks,
     cards_idle(*place, 0, *n, ranks);
     yk__free(*place);
     *place = NULL;
-    snprintf(spec, sizeof spec, "cpu/%u", ranks);
+    snprintf(spec, sizeof spec, YK_HOST_PLUGIN "/%u", ranks);
     if (!yk__launch_select(spec, place, n, &few))
         return YK_OK;
-    return yk__launch_select("cpu", place, n, err) ? err->status : places_repeat(place, n, ranks, err);
+    return yk__launch_select(YK_HOST_PLUGIN, place, n, err) ? err->status : places_repeat(place, n, ranks, err);
 }
 
 /* Keeps as many of the devices that auto found as there are ranks, cards first. */

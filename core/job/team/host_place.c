@@ -7,6 +7,8 @@
  * agree.c (core/job/trace) does later. A device that computes in host memory needs no such processor. host_place.c opens nothing:
  * core/run/host_device.c does.
  */
+#include "config.h"
+
 #include "core/job/team/host_place.h"
 
 #include <stdio.h>
@@ -49,7 +51,7 @@ yk_status yk__offload_place(const yk_job *job, yk__placement *host, yk_error *er
     uint32_t n;
     if (yk__job_offload(job) == YK__OFFLOAD_NONE || !yk__host_serves(job->device))
         return YK_OK;
-    if (!yk__device_pick("cpu", job->topology, YK__PICK_NONE, &found, &n, err)) {
+    if (!yk__device_pick(YK_HOST_PLUGIN, job->topology, YK__PICK_NONE, &found, &n, err)) {
         *host = found[0];
         if (*job->device->place.cores)
             snprintf(host->cores, sizeof host->cores, "%s", job->device->place.cores);

@@ -8,6 +8,8 @@
  * rank per card finds its card, if a launcher shows every card to each rank (torchrun) or only its own (srun --gpus-per-task). Else each
  * rank takes one of all devices, or a part of the cores.
  */
+#include "config.h"
+
 #include "core/job/team/rank_device.h"
 
 #include <stdio.h>
@@ -155,7 +157,7 @@ static yk_status cores_choose(const yk_job *job, const rank_count *sharers, yk__
     yk__placement *place = NULL;
     uint32_t n = 0;
     char parts[32];
-    snprintf(parts, sizeof parts, "cpu/%u", sharers->all < cores ? sharers->all : cores);
+    snprintf(parts, sizeof parts, YK_HOST_PLUGIN "/%u", sharers->all < cores ? sharers->all : cores);
     if (yk__device_select(parts, job->topology, &place, &n, err))
         return err->status;
     *chosen = place[sharers->lower % n];
