@@ -57,6 +57,8 @@ fetch()
 fetch lammps-jax-pjrt-cpu 0.11.2 1319390d948b39f69f7dade496b7c385149d9ca6097a6b62114da113216d9ad1 || finish
 VENDOR=$cache/lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so
 export YOKE_PJRT="$VENDOR"
+export YOKE_CACHE_DIR="$cache/executables" # both builds run the same ones; the shims' below are compiled each time
+mkdir -p "$YOKE_CACHE_DIR"
 
 # shellcheck disable=SC2086
 ${CC:-gcc} -std=gnu11 -O1 -fPIC -shared -I"$YOKE_SOURCE" -o "$WORK/shim.so" "$YOKE_SOURCE/tests/cts/pjrt_shim.c" -ldl
@@ -156,6 +158,7 @@ else
     train "an MLP" --model mlp --model-config hidden=64+64 --global-batch 16
 fi
 
+export YOKE_CACHE_DIR="$WORK"
 # Once the devices are known, a rank makes clients of its own device alone, beside the trial's of device 0.
 PJRT_SHIM=cards PJRT_SHIM_FILE="$WORK/cards" PJRT_SHIM_REAL="$VENDOR" YOKE_PJRT="$WORK/shim.so:card" "$YOKE_BUILD/yoke" info >/dev/null 2>&1
 rm -f "$WORK/cards"
