@@ -133,10 +133,12 @@ while still < 20:
 }
 end() { # the training is not held up any longer; $code
     cat "$out/fifo" >/dev/null &
+    reader=$!
     wait $job
     code=$?
     job=
     exec 3>&-
+    kill $reader 2>/dev/null # it waits for a program that writes if it came late
     cat "$out/said"
 }
 killed() { # killed DEVICES VICTIM OUT
