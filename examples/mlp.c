@@ -3,7 +3,7 @@
  * A first program: a classifier for the images of an IDX folder, on the devices that YOKE_DEVICES names.
  *
  *   mlp DIR [EPOCHS]                                     on one device
- *   YOKE_DEVICES="cpu:0 opencl:0@1" yoke launch mlp DIR  on two unlike devices, with the same result
+ *   YOKE_DEVICES="cpu:0 opencl:0@1" yoke launch mlp DIR  on two unlike devices, to the same result up to rounding
  */
 #include <stdio.h>
 #include <stdlib.h>
