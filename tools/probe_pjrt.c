@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "backends/pjrt/exits.h"
-#include "backends/pjrt/known.h"
+#include "tools/probe_pjrt_known.h"
 
 /* The parent may have ended before this could be asked for. */
 static void end_with_parent(const char *parent)

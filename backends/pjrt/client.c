@@ -3,8 +3,8 @@
  * Calls of a vendor's PJRT plugin: loads it, opens a client with one device, compiles, uploads, runs and downloads (client.h). It knows
  * nothing of Yoke, as yoke-probe-pjrt shares it.
  *
- * The plugin's files and known.c call it, in their caller's thread. A failed call returns false and leaves the vendor's words in `why`. The
- * caller frees each object by the call that stands beside its maker. The calls wait for the device.
+ * The plugin's files and the trial's call it, in their caller's thread. A failed call returns false and leaves the vendor's words in `why`.
+ * The caller frees each object by the call that stands beside its maker. The calls wait for the device.
  */
 #include "backends/pjrt/client.h"
 

@@ -10,6 +10,6 @@ yoke_pjrt_la_LIBADD = libkit.la -lpthread
 
 # tries a vendor's plugin in a process of its own; looked for beside the plugin
 plugin_PROGRAMS += yoke-probe-pjrt
-yoke_probe_pjrt_SOURCES = tools/probe_pjrt.c $(PJRT_CLIENT) backends/pjrt/known.c backends/pjrt/known.h
+yoke_probe_pjrt_SOURCES = tools/probe_pjrt.c $(PJRT_CLIENT) tools/probe_pjrt_known.c tools/probe_pjrt_known.h
 yoke_probe_pjrt_CFLAGS = $(AM_CFLAGS) $(CONVERSION)
 yoke_probe_pjrt_LDADD = -lm

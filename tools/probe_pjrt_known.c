@@ -7,7 +7,7 @@
  * result over an argument too early trains wrong numbers. The second parameter's gradient takes 51 million multiply-adds: xla-cpu-pjrt
  * 0.0.1 is wrong from some 26 million on and right at 13.
  */
-#include "backends/pjrt/known.h"
+#include "tools/probe_pjrt_known.h"
 
 #include <math.h>
 #include <stdio.h>
