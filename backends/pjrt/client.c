@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls of a vendor's PJRT plugin: loads it, opens a client, takes a device of it, compiles, uploads, runs and downloads (client.h). It knows
- * nothing of Yoke, as yoke-probe-pjrt shares it.
+ * Calls of a vendor's PJRT plugin: loads it, opens a client, takes a device of it, compiles, uploads, runs and downloads (client.h). It
+ * knows nothing of Yoke, as yoke-probe-pjrt shares it.
  *
  * The plugin's files and the trial's call it, in their caller's thread. A failed call returns false and leaves the vendor's words in `why`.
  * The caller frees each object by the call that stands beside its maker. The calls wait for the device.
@@ -161,8 +161,9 @@ bool pj_client_take(pj_client *c, uint32_t index, uint32_t each, char why[PJ_WHY
     if (at >= a.n_device)
         return why_say(why, "it has %zu devices, no device %u", a.n_device, index);
     c->device = a.device[at];
-    pjrt_id_args d = {.size = offsetof(pjrt_id_args, id) + sizeof d.id, .description = object_ask(c, PJRT_DEVICE_GET_DESCRIPTION, c->device)};
-    text_ask(c, PJRT_DEVICE_DESCRIPTION_KIND, d.description, c->kind);
+    const pjrt_device_description *description = object_ask(c, PJRT_DEVICE_GET_DESCRIPTION, c->device);
+    pjrt_id_args d = {.size = offsetof(pjrt_id_args, id) + sizeof d.id, .description = description};
+    text_ask(c, PJRT_DEVICE_DESCRIPTION_KIND, description, c->kind);
     if (!api_call(c, PJRT_DEVICE_DESCRIPTION_ID, &d, why))
         return false;
     c->id = d.id;

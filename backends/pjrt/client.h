@@ -32,8 +32,8 @@ typedef struct pj_shape {
 
 /* Loads the file and initialises it. A vendor's library is never unloaded. */
 bool pj_plugin_load(const char *file, pj_client *c, char why[PJ_WHY]);
-/* Makes a client and takes device `index` of it. The client sees `each` devices if the vendor has an option for that: with 1 this one alone,
- * else index / each * each and those behind it. */
+/* Makes a client and takes device `index` of it. The client sees `each` devices if the vendor has an option for that: with 1 this one
+ * alone, else index / each * each and those behind it. */
 bool pj_client_open(pj_client *c, uint32_t index, uint32_t each, char why[PJ_WHY]);
 /* Takes device `index` of a client that is open. */
 bool pj_client_take(pj_client *c, uint32_t index, uint32_t each, char why[PJ_WHY]);

@@ -374,8 +374,8 @@ static yk_status op_check(const yk_comm *comm, const yk_coll_op *op)
     if (op->kind > YK_COLL_BROADCAST || op->root >= ranks || !op->src || !op->dst || op->count > UINT64_MAX / ranks ||
         !range_fits(ops->bytes(op->src), op->src_offset, in * op->count, size) ||
         !range_fits(ops->bytes(op->dst), op->dst_offset, out * op->count, size)) {
-        ops->host->fail(ops->plugin, "%s of %llu elements: expected operands within their buffers and a root below %llu, got root %u, src at "
-                        "%llu, dst at %llu", kind_name(op->kind), (unsigned long long)op->count, (unsigned long long)ranks, op->root,
+        ops->host->fail(ops->plugin, "%s of %llu elements: expected operands within their buffers and a root below %llu, got root %u, "
+                        "src at %llu, dst at %llu", kind_name(op->kind), (unsigned long long)op->count, (unsigned long long)ranks, op->root,
                         (unsigned long long)op->src_offset, (unsigned long long)op->dst_offset);
         return YK_E_ARG;
     }

@@ -4,8 +4,8 @@
  *
  * backends/pjrt/pjrt_coll.c calls it, in the thread of a member's queue. A vendor's all_reduce adds in an order of its own, and its sum may
  * depend on timing. So data only move here (all_to_all, all_gather), and each member adds its part in the order of members. A sum over all
- * moves as much as one by the vendor: parts come by all_to_all, and go by all_gather. A broadcast goes the same way, with the root's part in
- * place of the sum. Numbers keep their bits, as nothing is added to them.
+ * moves as much as one by the vendor: parts come by all_to_all, and go by all_gather. A broadcast goes the same way, with the root's part
+ * in place of the sum. Numbers that only move keep their bits, as nothing is added to them.
  */
 #include "plugins/kit/hlo/collective.h"
 
