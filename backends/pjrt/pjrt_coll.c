@@ -38,23 +38,29 @@ static pj_range range_of(const yk_coll_op *op, uint64_t begin, const int64_t *n)
 
 /* ---- An island's members ------------------------------------------------------------------------------------------- */
 
+static bool members_fit(yk_device *const *dev, uint32_t ranks, char why[KIT_WHY])
+{
+    for (uint32_t r = 0; r < ranks; r++) {
+        if (!dev[r]->shared || dev[r]->shared != dev[0]->shared)
+            return snprintf(why, KIT_WHY, "joining: expected devices of one client, got one of another for member %u of %u: raise "
+                            "YOKE_PJRT_CLIENT_DEVICES, the number of devices that a client holds", r, ranks), false;
+        for (uint32_t i = 0; i < r; i++)
+            if (dev[i]->client.id == dev[r]->client.id)
+                return snprintf(why, KIT_WHY, "joining: expected different devices, got one device as members %u and %u", i, r), false;
+    }
+    return true;
+}
+
 static void *island_begin(yk_device *const *dev, uint32_t ranks, char why[KIT_WHY])
 {
+    if (!members_fit(dev, ranks, why))
+        return NULL;
     pj_island *own = kit_zeroed(pj_host, PJ_NAME, sizeof *own, "an island");
     snprintf(why, KIT_WHY, "no memory for an island");
-    for (uint32_t r = 0; r < ranks && own; r++) {
-        bool fits = dev[r]->shared && dev[r]->shared == dev[0]->shared;
-        for (uint32_t i = 0; i < r; i++)
-            fits = fits && dev[i]->client.id != dev[r]->client.id;
-        if (!fits) {
-            snprintf(why, KIT_WHY, "joining: expected different devices of one client, got another one for member %u of %u: "
-                     "YOKE_PJRT_CLIENT_DEVICES says how many devices a client holds", r, ranks);
-            pj_host->free(own);
-            return NULL;
-        }
-        own->replicas.id[own->replicas.n++] = dev[r]->client.id;
+    if (own)
         own->client = dev[0]->client;
-    }
+    for (uint32_t r = 0; r < ranks && own; r++)
+        own->replicas.id[own->replicas.n++] = dev[r]->client.id;
     return own;
 }
 

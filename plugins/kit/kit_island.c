@@ -255,6 +255,16 @@ static const char *kind_name(uint32_t kind)
     return kind < sizeof names / sizeof *names ? names[kind] : "an unknown collective";
 }
 
+static const char *type_name(uint32_t dtype)
+{
+    static const char *const names[] = {
+#define DTYPE_NAME(e, number, name, st, bytes) name,
+        YK_DTYPE_TABLE(DTYPE_NAME)
+#undef DTYPE_NAME
+    };
+    return dtype < sizeof names / sizeof *names ? names[dtype] : "an unknown type";
+}
+
 /* Under the lock: the first member to come says what all do. */
 static void op_compare(kit_island *of, const yk_comm *comm, const yk_coll_op *op)
 {
@@ -264,10 +274,10 @@ static void op_compare(kit_island *of, const yk_comm *comm, const yk_coll_op *op
         of->first = comm->rank;
     } else if (op->kind != want->kind || op->dtype != want->dtype || op->wire != want->wire || op->count != want->count ||
                op->root != want->root) {
-        island_fail(of, YK_E_ARG, "expected %s of %llu elements (type %u as %u, root %u) as member %u gave, got %s of %llu (type %u as %u, "
-                    "root %u) from member %u: give all members the same collectives in one order", kind_name(want->kind),
-                    (unsigned long long)want->count, want->dtype, want->wire, want->root, of->first, kind_name(op->kind),
-                    (unsigned long long)op->count, op->dtype, op->wire, op->root, comm->rank);
+        island_fail(of, YK_E_ARG, "expected %s of %llu elements (%s as %s, root %u) as member %u gave, got %s of %llu (%s as %s, root %u) "
+                    "from member %u: give all members the same collectives in one order", kind_name(want->kind),
+                    (unsigned long long)want->count, type_name(want->dtype), type_name(want->wire), want->root, of->first,
+                    kind_name(op->kind), (unsigned long long)op->count, type_name(op->dtype), type_name(op->wire), op->root, comm->rank);
     }
 }
 
@@ -371,7 +381,7 @@ static yk_status op_check(const yk_comm *comm, const yk_coll_op *op)
     const kit_island_ops *ops = comm->of->ops;
     const uint64_t size = yk_dtype_bytes((yk_dtype)op->dtype), ranks = comm->of->ranks;
     const uint64_t in = op->kind == YK_COLL_REDUCE_SCATTER ? ranks : 1, out = op->kind == YK_COLL_ALL_GATHER ? ranks : 1;
-    if (op->kind > YK_COLL_BROADCAST || op->root >= ranks || !op->src || !op->dst || op->count > UINT64_MAX / ranks ||
+    if (op->kind > YK_COLL_BROADCAST || !size || op->root >= ranks || !op->src || !op->dst || op->count > UINT64_MAX / ranks ||
         !range_fits(ops->bytes(op->src), op->src_offset, in * op->count, size) ||
         !range_fits(ops->bytes(op->dst), op->dst_offset, out * op->count, size)) {
         ops->host->fail(ops->plugin, "%s of %llu elements: expected operands within their buffers and a root below %llu, got root %u, "

@@ -79,6 +79,40 @@ if [ "$SANITIZER" = none ]; then
     run_cts "pjrt: a window of a thousand elements" "$PLUGIN" --only 'long/avg_pool.f32*' --timeout 300
 fi
 
+# Two devices of one client are an island: sums, parts, broadcasts, odd lengths, more than a MiB, in place. With YOKE_TEST_LONG up to four.
+# collectives DEVICES PATTERN TESTS: all of them have run
+collectives()
+{
+    YOKE_PJRT_CLIENT_DEVICES=$1 run_cts "pjrt: collectives of $1 devices of one client" "$PLUGIN" --only "extension/$2" --timeout 300
+    [ "$(grep -c '^ok' "$WORK/out")" = "$3" ] && ! grep -q SKIP "$WORK/out"
+    result $? "and none of the $3 tests was left out"
+}
+if [ "$SANITIZER" = none ]; then # no sanitizer sees XLA's numbers; tests/unit/kit/island.c runs under all of them
+    if [ -n "${YOKE_TEST_LONG-}" ]; then
+        collectives 4 'coll.*' 33
+    else
+        collectives 2 'coll.[ar]*.2' 3
+        collectives 2 'coll.broadcast.2.bf16' 1
+        collectives 2 'coll.abort' 1
+    fi
+fi
+
+# members_fail CASE WORDS NAME: the fault of one member is one failure of all, with these words, and no hang
+members_fail()
+{
+    timeout 60 "$YOKE_BUILD/tests/cts/pjrt_members" "$1" "$2" >"$WORK/out" 2>&1
+    failed=$?
+    [ $failed = 0 ] || tail -n 3 "$WORK/out" | sed 's/^/# /'
+    result $failed "an island fails as one: $3"
+}
+members_fail shape '(f32 as f32, root 0) as member' "a member gives another length"
+members_fail queue 'the queue of member 0 of 2 was aborted' "a member's queue is aborted"
+members_fail twice 'got one device as members 0 and 1' "a device joins twice"
+members_fail types 'expected f32, f16, bf16, i32 or u8' "a type that is not added"
+PJRT_SHIM=bare PJRT_SHIM_REAL="$VENDOR" YOKE_PJRT="$WORK/shim.so:bare" members_fail execute \
+    'all_reduce of 1000 elements over 2 members' "the vendor refuses to run"
+YOKE_PJRT_CLIENT_DEVICES=65 info "a wrong number of devices of a client is refused" "YOKE_PJRT_CLIENT_DEVICES.*devices, 1 to 64" 0
+
 # bench DEVICES FILE OPTIONS: three steps from the same weights
 bench()
 {
@@ -168,6 +202,16 @@ result $failed "a rank makes clients of its own device alone"
 PJRT_SHIM=cards PJRT_SHIM_REAL="$VENDOR" YOKE_PJRT="$WORK/shim.so:card" "$YOKE_BUILD/yoke" bench step --devices pjrt:7 --iterations 1 \
     --model mlp 2>&1 | grep -q 'no device 7; there are: pjrt:0 .*pjrt:1 .*pjrt:2 '
 result $? "a device that is not there is refused with those that are"
+
+# A client that knows no options has all devices, and programs run on the rank's own, also from the cache folder.
+for folder in made kept; do
+    PJRT_SHIM=all PJRT_SHIM_REAL="$VENDOR" YOKE_PJRT="$WORK/shim.so:all" YOKE_CACHE_DIR="$WORK/all" "$YOKE_BUILD/yoke" bench step \
+        --devices pjrt:1 --iterations 1 --global-batch 8 --model mlp --model-config hidden=8 --json >"$WORK/json" 2>"$WORK/err" &&
+        grep -q '"losses"' "$WORK/json"
+    failed=$?
+    [ $failed = 0 ] || tail -n 3 "$WORK/err" | sed 's/^/# /'
+    result $failed "a rank trains on the second device of a client without options, by programs that were $folder"
+done
 
 # A compile starts threads, too.
 if [ "$(nproc)" -ge 2 ]; then

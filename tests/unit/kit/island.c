@@ -221,7 +221,7 @@ START_TEST(test_other_shape)
     usleep(50000);
     ck_assert_int_eq(member_run(1, 5), YK_OK);
     ck_assert_int_eq(member_run(2, 4), YK_OK);
-    members_failed("expected all_reduce of 4 elements (type 4 as 4, root 0) as member 0 gave, got all_reduce of 5", MEMBERS);
+    members_failed("expected all_reduce of 4 elements (i32 as i32, root 0) as member 0 gave, got all_reduce of 5", MEMBERS);
 }
 END_TEST
 
