@@ -287,11 +287,16 @@ static bool shared_open(yk_device *dev, const list_entry *e, char why[PJ_WHY])
     }
     if (!client_open(e->plugin, e->index, &dev->client, why))
         return false;
-    s = dev->client.n_device > 1 && each > 1 ? kit_zeroed(pj_host, PJ_NAME, sizeof *s, "a client") : NULL;
-    if (s) {
-        *s = (pj_shared){.next = shared, .plugin = e->plugin, .group = group, .users = 1, .client = dev->client};
-        shared = dev->shared = s;
+    if (dev->client.n_device == 1 || each == 1)
+        return true;
+    s = kit_zeroed(pj_host, PJ_NAME, sizeof *s, "a client");
+    if (!s) {
+        snprintf(why, PJ_WHY, "no memory for a client");
+        pj_client_close(&dev->client);
+        return false;
     }
+    *s = (pj_shared){.next = shared, .plugin = e->plugin, .group = group, .users = 1, .client = dev->client};
+    shared = dev->shared = s;
     return true;
 }
 

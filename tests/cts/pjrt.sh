@@ -3,13 +3,7 @@
 # The PJRT plugin on the CPU plugin that a wheel of PyPI holds: a selection of the suite; trainings alone and beside CPU and OpenCL ranks;
 # vendors' plugins that train wrong, hang or abort. The wheel is fetched once into the test cache.
 . "$YOKE_SOURCE/tests/cts/lib.sh"
-PLUGIN=$YOKE_BUILD/.libs/yoke_pjrt.so
-[ "$SANITIZER" != thread ] || skip_all "what runs the programs is not instrumented"
-[ "$(uname -m)" = x86_64 ] || skip_all "the wheel is for x86_64"
-export YOKE_PLUGIN_DIR="$YOKE_BUILD/.libs" YOKE_CACHE_DIR="$WORK"
-# a vendor's library leaks at its end; the suite's own group looks for leaks of ours
-export ASAN_OPTIONS="${ASAN_OPTIONS-}:detect_leaks=0"
-[ "$SANITIZER" = none ] || export YOKE_PJRT_PROBE_MS=60000 # a trial took more than 12 s beside other instrumented tests
+. "$YOKE_SOURCE/tests/cts/pjrt_wheel.sh"
 
 # info NAME SAYS DEVICES: what `yoke info` says, and how many devices it lists, within 15 s
 info()
@@ -30,37 +24,9 @@ VIRTUAL_ENV='' info "without a vendor's plugin there is no device, and it says w
 [ $? = 2 ] && grep -q 'no wheels iree-base-compiler' "$WORK/out"
 result $? "the plugin around IREE's compiler compiles, and scripts/iree-suite asks for IREE"
 
-cache=${YOKE_TEST_CACHE:-$YOKE_BUILD/tests}/pjrt
-
-# fetch PACKAGE VERSION HASH [OPTIONS]: the wheel's files in $cache, once. False without PyPI; where that answers the wheel has to come.
-fetch()
-{
-    wheel=$1-$2
-    hash=$3
-    shift 3
-    [ ! -e "$cache/$hash" ] || return 0
-    if ! timeout 300 python3 -m pip download -q --no-deps --dest "$WORK/$wheel" "$@" "${wheel%-*}==${wheel##*-}" >"$WORK/pip" 2>&1; then
-        sed 's/^/# /' "$WORK/pip"
-        if python3 -c 'import urllib.request; urllib.request.urlopen("https://pypi.org/simple/pip/", timeout=20)' 2>"$WORK/err"; then
-            result 1 "the wheel $wheel is fetched"
-        else
-            result 0 "the tests with $wheel # SKIP it cannot be fetched: $(tail -n 1 "$WORK/pip")"
-        fi
-        return 1
-    fi
-    mkdir -p "$cache" && (cd "$WORK/$wheel" && echo "$hash  $(echo *.whl)" | sha256sum -c --quiet &&
-        python3 -m zipfile -e ./*.whl "$cache") &&
-        : >"$cache/$hash" && rm -rf "${WORK:?}/$wheel"
-    result $? "the wheel $wheel is the one that is known"
-}
-
-fetch lammps-jax-pjrt-cpu 0.11.2 1319390d948b39f69f7dade496b7c385149d9ca6097a6b62114da113216d9ad1 || finish
-VENDOR=$cache/lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so
+cpu_fetch || finish
 export YOKE_PJRT="$VENDOR"
-
-# shellcheck disable=SC2086
-${CC:-gcc} -std=gnu11 -O1 -fPIC -shared -I"$YOKE_SOURCE" -o "$WORK/shim.so" "$YOKE_SOURCE/tests/cts/pjrt_shim.c" -ldl
-result $? "a shim around it is built"
+shim_build
 
 # op, body: each primitive and each composite's body against float64; a type is a word of the text that XLA compiles
 narrow=
@@ -78,40 +44,6 @@ if [ "$SANITIZER" = none ]; then
     run_cts "pjrt: NaN" "$PLUGIN" --only 'op/*.nan*' --timeout 300
     run_cts "pjrt: a window of a thousand elements" "$PLUGIN" --only 'long/avg_pool.f32*' --timeout 300
 fi
-
-# Two devices of one client are an island: sums, parts, broadcasts, odd lengths, more than a MiB, in place. With YOKE_TEST_LONG up to four.
-# collectives DEVICES PATTERN TESTS: all of them have run
-collectives()
-{
-    YOKE_PJRT_CLIENT_DEVICES=$1 run_cts "pjrt: collectives of $1 devices of one client" "$PLUGIN" --only "extension/$2" --timeout 300
-    [ "$(grep -c '^ok' "$WORK/out")" = "$3" ] && ! grep -q SKIP "$WORK/out"
-    result $? "and none of the $3 tests was left out"
-}
-if [ "$SANITIZER" = none ]; then # no sanitizer sees XLA's numbers; tests/unit/kit/island.c runs under all of them
-    if [ -n "${YOKE_TEST_LONG-}" ]; then
-        collectives 4 'coll.*' 33
-    else
-        collectives 2 'coll.[ar]*.2' 3
-        collectives 2 'coll.broadcast.2.bf16' 1
-        collectives 2 'coll.abort' 1
-    fi
-fi
-
-# members_fail CASE WORDS NAME: the fault of one member is one failure of all, with these words, and no hang
-members_fail()
-{
-    timeout 60 "$YOKE_BUILD/tests/cts/pjrt_members" "$1" "$2" >"$WORK/out" 2>&1
-    failed=$?
-    [ $failed = 0 ] || tail -n 3 "$WORK/out" | sed 's/^/# /'
-    result $failed "an island fails as one: $3"
-}
-members_fail shape '(f32 as f32, root 0) as member' "a member gives another length"
-members_fail queue 'the queue of member 0 of 2 was aborted' "a member's queue is aborted"
-members_fail twice 'got one device as members 0 and 1' "a device joins twice"
-members_fail types 'expected f32, f16, bf16, i32 or u8' "a type that is not added"
-PJRT_SHIM=bare PJRT_SHIM_REAL="$VENDOR" YOKE_PJRT="$WORK/shim.so:bare" members_fail execute \
-    'all_reduce of 1000 elements over 2 members' "the vendor refuses to run"
-YOKE_PJRT_CLIENT_DEVICES=65 info "a wrong number of devices of a client is refused" "YOKE_PJRT_CLIENT_DEVICES.*devices, 1 to 64" 0
 
 # bench DEVICES FILE OPTIONS: three steps from the same weights
 bench()

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Faults of members of an island on a PJRT plugin (tests/cts/pjrt.sh): pjrt_members CASE WORDS. Two devices of one client begin a sum, one
- * of them wrongly; all members that wait have to fail, with these words. CASE: "shape" another number of elements; "queue" an aborted
- * queue; "execute" a vendor's error, made by the shim; "twice" one device as both members; "types" a type that is not added.
+ * Faults of members of an island on a PJRT plugin (tests/cts/pjrt_coll.sh): pjrt_members CASE WORDS. Two devices of one client begin a
+ * sum, one of them wrongly; all members that wait have to fail, with these words. CASE: "shape" another number of elements; "queue" an
+ * aborted queue; "execute" a vendor's error, made by the shim; "twice" one device as both members; "types" a type that is not added.
  * YOKE_PJRT names the vendor's plugin. Exit code: 0 as expected; else it says how not.
  */
 #include <pthread.h>
