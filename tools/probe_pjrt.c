@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "backends/pjrt/exits.h"
-#include "backends/pjrt/known.h"
+#include "tools/probe_pjrt_known.h"
 
 /* The parent may have ended before this could be asked for. */
 static void end_with_parent(const char *parent)
@@ -40,7 +40,7 @@ static int plugin_try(const char *file, char why[PJ_WHY])
     pj_client c;
     if (!pj_plugin_load(file, &c, why))
         return PJ_EXIT_LOAD;
-    if (!pj_client_open(&c, 0, why))
+    if (!pj_client_open(&c, 0, 1, why))
         return PJ_EXIT_CLIENT;
     const int code = pj_known_training(&c, why) ? 0 : PJ_EXIT_NUMBERS;
     pj_client_close(&c);

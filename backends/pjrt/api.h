@@ -38,6 +38,7 @@ enum {
     PJRT_CLIENT_ADDRESSABLE_DEVICES = 16,
     PJRT_CLIENT_COMPILE = 20,
     PJRT_CLIENT_BUFFER_FROM_HOST_BUFFER = 22,
+    PJRT_DEVICE_DESCRIPTION_ID = 23,
     PJRT_DEVICE_DESCRIPTION_KIND = 26,
     PJRT_DEVICE_GET_DESCRIPTION = 29,
     PJRT_DEVICE_MEMORY_STATS = 34,
@@ -92,6 +93,13 @@ typedef struct pjrt_ask_args {
     void *answer;
     size_t answer_size;
 } pjrt_ask_args;
+
+typedef struct pjrt_id_args { /* DESCRIPTION_ID */
+    size_t size;
+    void *extensions;
+    const pjrt_device_description *description;
+    int id;
+} pjrt_id_args;
 
 enum { PJRT_VALUE_STRING, PJRT_VALUE_INT64, PJRT_VALUE_INT64_LIST, PJRT_VALUE_FLOAT, PJRT_VALUE_BOOL };
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls of a vendor's PJRT plugin: loads it, opens a client with one device, compiles, uploads, runs and downloads (client.h). It knows
- * nothing of Yoke, as yoke-probe-pjrt shares it.
+ * Calls of a vendor's PJRT plugin: loads it, opens a client, takes a device of it, compiles, uploads, runs and downloads (client.h). It
+ * knows nothing of Yoke, as yoke-probe-pjrt shares it.
  *
- * The plugin's files and known.c call it, in their caller's thread. A failed call returns false and leaves the vendor's words in `why`. The
- * caller frees each object by the call that stands beside its maker. The calls wait for the device.
+ * The plugin's files and the trial's call it, in their caller's thread. A failed call returns false and leaves the vendor's words in `why`.
+ * The caller frees each object by the call that stands beside its maker. The calls wait for the device.
  */
 #include "backends/pjrt/client.h"
 
@@ -124,38 +124,49 @@ static bool client_create(pj_client *c, const pjrt_named_value *option, size_t n
      .value_size = (n)}
 
 /* Tries each set of options in turn, as vendors refuse unknown ones; the last set is empty. */
-static bool client_any(pj_client *c, uint32_t index, char why[PJ_WHY])
+static bool client_any(pj_client *c, uint32_t index, uint32_t each, char why[PJ_WHY])
 {
-    const int64_t visible = index;
-    const pjrt_named_value one[] = {OPTION("cpu_device_count", PJRT_VALUE_INT64, number, 1, 1)};
-    const pjrt_named_value gpu[] = {OPTION("visible_devices", PJRT_VALUE_INT64_LIST, numbers, &visible, 1),
+    int64_t visible[PJ_DEVICES];
+    for (uint32_t i = 0; i < each; i++)
+        visible[i] = index / each * each + i;
+    const pjrt_named_value cpu[] = {OPTION("cpu_device_count", PJRT_VALUE_INT64, number, each, 1)};
+    const pjrt_named_value gpu[] = {OPTION("visible_devices", PJRT_VALUE_INT64_LIST, numbers, visible, each),
                                     OPTION("preallocate", PJRT_VALUE_BOOL, flag, false, 1)};
     c->only = false;
-    if (client_create(c, one, 1, why))
+    if (client_create(c, cpu, 1, why))
         return true;
     c->only = client_create(c, gpu, 2, why);
     return c->only || client_create(c, NULL, 0, why);
 }
 
-bool pj_client_open(pj_client *c, uint32_t index, char why[PJ_WHY])
+bool pj_client_open(pj_client *c, uint32_t index, uint32_t each, char why[PJ_WHY])
 {
-    if (!client_any(c, index, why))
+    if (!client_any(c, index, each, why))
         return false;
-    pjrt_devices_args a = {.size = sizeof a, .client = c->client};
-    if (!api_call(c, PJRT_CLIENT_ADDRESSABLE_DEVICES, &a, why)) {
-        pj_client_close(c);
-        return false;
-    }
-    const size_t at = c->only ? 0 : index;
-    c->n_device = (uint32_t)(a.n_device < PJ_DEVICES ? a.n_device : PJ_DEVICES);
-    if (at >= a.n_device) {
-        pj_client_close(c);
-        return why_say(why, "it has %zu devices, no device %u", a.n_device, index);
-    }
-    c->device = a.device[at];
     text_ask(c, PJRT_CLIENT_PLATFORM_NAME, c->client, c->platform);
     text_ask(c, PJRT_CLIENT_PLATFORM_VERSION, c->client, c->version);
-    text_ask(c, PJRT_DEVICE_DESCRIPTION_KIND, object_ask(c, PJRT_DEVICE_GET_DESCRIPTION, c->device), c->kind);
+    if (pj_client_take(c, index, each, why))
+        return true;
+    pj_client_close(c);
+    return false;
+}
+
+bool pj_client_take(pj_client *c, uint32_t index, uint32_t each, char why[PJ_WHY])
+{
+    pjrt_devices_args a = {.size = sizeof a, .client = c->client};
+    if (!api_call(c, PJRT_CLIENT_ADDRESSABLE_DEVICES, &a, why))
+        return false;
+    const size_t at = c->only ? index % each : index;
+    c->n_device = (uint32_t)(a.n_device < PJ_DEVICES ? a.n_device : PJ_DEVICES);
+    if (at >= a.n_device)
+        return why_say(why, "it has %zu devices, no device %u", a.n_device, index);
+    c->device = a.device[at];
+    const pjrt_device_description *description = object_ask(c, PJRT_DEVICE_GET_DESCRIPTION, c->device);
+    pjrt_id_args d = {.size = offsetof(pjrt_id_args, id) + sizeof d.id, .description = description};
+    text_ask(c, PJRT_DEVICE_DESCRIPTION_KIND, description, c->kind);
+    if (!api_call(c, PJRT_DEVICE_DESCRIPTION_ID, &d, why))
+        return false;
+    c->id = d.id;
     return true;
 }
 
@@ -178,18 +189,60 @@ bool pj_client_memory(const pj_client *c, uint64_t *total, uint64_t *used)
 
 /* ---- Programs ------------------------------------------------------------------------------------------------------ */
 
-/*
- * A serialized CompileOptionsProto: executable_build_options (3) with num_replicas (4) and num_partitions (5) of 1, and an entry of
- * env_option_overrides (7) with a bool (2). The override makes a cast to 16 bits and back round, as XLA would else drop it.
- */
+/* An entry of env_option_overrides (7) with a bool (2): a cast to 16 bits and back rounds, as XLA would else drop it. */
 #define EXACT "xla_allow_excess_precision"
-static const char options_exact[] = "\x1a\x04\x20\x01\x28\x01\x3a\x20\x0a\x1a" EXACT "\x12\x02\x10\x00";
+static const char options_exact[] = "\x3a\x20\x0a\x1a" EXACT "\x12\x02\x10\x00";
+#define OPTIONS_MOST (PJ_DEVICES * 5 + 96)
 
-bool pj_compile(const pj_client *c, char *text, size_t bytes, pjrt_loaded **loaded, char why[PJ_WHY])
+/* Adds a number of a proto, in sevens of bits. */
+static void proto_number(char *to, size_t *n, uint64_t value)
 {
+    for (; value > 127; value >>= 7)
+        to[(*n)++] = (char)(value & 127) | (char)128;
+    to[(*n)++] = (char)value;
+}
+
+/* Adds a member that holds bytes. */
+static void proto_bytes(char *to, size_t *n, char tag, const char *bytes, size_t n_byte)
+{
+    to[(*n)++] = tag;
+    proto_number(to, n, n_byte);
+    memcpy(to + *n, bytes, n_byte);
+    *n += n_byte;
+}
+
+/*
+ * A serialized CompileOptionsProto: executable_build_options (3) with num_replicas (4), num_partitions (5) of 1, and device_assignment (9),
+ * which has both numbers (1, 2) and the devices' (3, in it 1). Without the last a program would run on the client's first devices.
+ */
+static size_t options_write(const pj_replicas *replicas, char options[OPTIONS_MOST])
+{
+    char ids[OPTIONS_MOST] = "", list[OPTIONS_MOST], devices[OPTIONS_MOST], build[OPTIONS_MOST];
+    size_t n_id = 0, n_list = 0, n_device = 0, n_build = 0, n = 0;
+    for (uint32_t i = 0; i < replicas->n; i++)
+        proto_number(ids, &n_id, (uint64_t)replicas->id[i]);
+    proto_bytes(list, &n_list, 0x0a, ids, n_id);
+    devices[n_device++] = 0x08;
+    proto_number(devices, &n_device, replicas->n);
+    devices[n_device++] = 0x10;
+    devices[n_device++] = 1;
+    proto_bytes(devices, &n_device, 0x1a, list, n_list);
+    build[n_build++] = 0x20;
+    proto_number(build, &n_build, replicas->n);
+    build[n_build++] = 0x28;
+    build[n_build++] = 1;
+    proto_bytes(build, &n_build, 0x4a, devices, n_device);
+    proto_bytes(options, &n, 0x1a, build, n_build);
+    memcpy(options + n, options_exact, sizeof options_exact - 1);
+    return n + sizeof options_exact - 1;
+}
+
+bool pj_compile(const pj_client *c, const pj_replicas *replicas, char *text, size_t bytes, pjrt_loaded **loaded, char why[PJ_WHY])
+{
+    char options[OPTIONS_MOST];
+    const size_t n = options_write(replicas, options);
     const pjrt_program p = {.size = sizeof p, .code = text, .code_size = bytes, .format = "mlir", .format_size = 4};
-    pjrt_compile_args a = {.size = sizeof a, .client = c->client, .program = &p, .options = options_exact,
-                           .options_size = sizeof options_exact - 1};
+    pjrt_compile_args a = {.size = sizeof a, .client = c->client, .program = &p, .options = options, .options_size = n};
     if (!api_call(c, PJRT_CLIENT_COMPILE, &a, why))
         return false;
     *loaded = a.loaded;
@@ -267,4 +320,26 @@ bool pj_execute(const pj_client *c, const pj_run *run, char why[PJ_WHY])
     pjrt_execute_args a = {.size = sizeof a, .loaded = run->loaded, .options = &options, .argument = &in, .n_device = 1,
                            .n_argument = run->n_in, .result = &out, .done = &done};
     return api_call(c, PJRT_LOADED_EXECUTE, &a, why) && event_wait(c, done, why);
+}
+
+bool pj_execute_replicas(const pj_client *c, pjrt_loaded *loaded, uint32_t n, pjrt_buffer *const *in, pjrt_buffer **out, char why[PJ_WHY])
+{
+    pjrt_execute_options options = {.size = sizeof options};
+    pjrt_buffer *const *argument[PJ_DEVICES];
+    pjrt_buffer **result[PJ_DEVICES];
+    pjrt_event *done[PJ_DEVICES] = {NULL};
+    for (uint32_t i = 0; i < n; i++) {
+        argument[i] = &in[i];
+        result[i] = &out[i];
+    }
+    pjrt_execute_args a = {.size = sizeof a, .loaded = loaded, .options = &options, .argument = argument, .n_device = n, .n_argument = 1,
+                           .result = result, .done = done};
+    if (!api_call(c, PJRT_LOADED_EXECUTE, &a, why))
+        return false;
+    bool good = true;
+    for (uint32_t i = 0; i < n; i++)
+        good = event_wait(c, done[i], good ? why : NULL) && good;
+    for (uint32_t i = 0; i < n && !good; i++)
+        pj_buffer_free(c, out[i]);
+    return good;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A vendor's PJRT plugin and a client of it with one device: opening, compiling, running, copying. It knows nothing of Yoke, so that the
+ * A vendor's PJRT plugin and a device of a client of it: opening, compiling, running, copying. It knows nothing of Yoke, so that the
  * program that tries plugins shares it. A function that returns false has set `why`, in the vendor's words if any.
  */
 #ifndef YOKE_BACKENDS_PJRT_CLIENT_H
@@ -16,8 +16,9 @@ typedef struct pj_client {
     const pjrt_api *api;
     pjrt_client *client;
     pjrt_device *device; /* the one that is used */
+    int id;              /* its number among the replicas of programs */
     uint32_t n_device;   /* devices that the client sees */
-    bool only;           /* the client sees only this device */
+    bool only;           /* the client sees only this device, or the ones that were to be in it */
     uint64_t stamp;      /* version of the vendor's file; set by the opener */
     char platform[PJ_TEXT], version[PJ_TEXT], kind[PJ_TEXT];
 } pj_client;
@@ -31,14 +32,23 @@ typedef struct pj_shape {
 
 /* Loads the file and initialises it. A vendor's library is never unloaded. */
 bool pj_plugin_load(const char *file, pj_client *c, char why[PJ_WHY]);
-/* Makes a client and takes its device `index`; the client sees that one alone if the vendor has an option for it. */
-bool pj_client_open(pj_client *c, uint32_t index, char why[PJ_WHY]);
+/* Makes a client and takes device `index` of it. The client sees `each` devices if the vendor has an option for that: with 1 this one
+ * alone, else index / each * each and those behind it. */
+bool pj_client_open(pj_client *c, uint32_t index, uint32_t each, char why[PJ_WHY]);
+/* Takes device `index` of a client that is open. */
+bool pj_client_take(pj_client *c, uint32_t index, uint32_t each, char why[PJ_WHY]);
 void pj_client_close(pj_client *c);
 /* Bytes of the device's memory and of it in use; false: unknown. */
 bool pj_client_memory(const pj_client *c, uint64_t *total, uint64_t *used);
 
-/* Compiles StableHLO text for one device. */
-bool pj_compile(const pj_client *c, char *text, size_t bytes, pjrt_loaded **loaded, char why[PJ_WHY]);
+/* The devices that run a program together, by the numbers of its replicas. */
+typedef struct pj_replicas {
+    uint32_t n;
+    int id[PJ_DEVICES];
+} pj_replicas;
+
+/* Compiles StableHLO text. */
+bool pj_compile(const pj_client *c, const pj_replicas *replicas, char *text, size_t bytes, pjrt_loaded **loaded, char why[PJ_WHY]);
 void pj_loaded_free(const pj_client *c, pjrt_loaded *loaded);
 /* Calls keep(arg, bytes, n) with the compiled program as bytes, which pj_restore takes. */
 bool pj_serialize(const pj_client *c, pjrt_loaded *loaded, void (*keep)(void *arg, const void *bytes, size_t n), void *arg);
@@ -62,5 +72,7 @@ typedef struct pj_run {
     size_t n_kept;
 } pj_run;
 bool pj_execute(const pj_client *c, const pj_run *run, char why[PJ_WHY]);
+/* Runs a program of one argument and one result on its n replicas at once. Without success there are no results. */
+bool pj_execute_replicas(const pj_client *c, pjrt_loaded *loaded, uint32_t n, pjrt_buffer *const *in, pjrt_buffer **out, char why[PJ_WHY]);
 
 #endif

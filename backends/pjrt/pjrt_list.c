@@ -34,7 +34,7 @@ static bool drivers_known(void);
 
 static kit_survey survey_of(void)
 {
-    return (kit_survey){.host = pj_host, .plugin = PJ_NAME, .version = PJ_VERSION, .prefix = "pjrt", .option = {"CORES"}};
+    return (kit_survey){.host = pj_host, .plugin = PJ_NAME, .version = PJ_VERSION, .prefix = "pjrt", .option = {"CORES", "CLIENT_DEVICES"}};
 }
 
 static const char *reason_of(int code)
@@ -159,7 +159,7 @@ static bool client_open(uint32_t plugin, uint32_t index, pj_client *c, char why[
     char file[512];
     struct stat st;
     pj_entry_file(probed.entry[plugin].path, file, sizeof file);
-    if (!pj_plugin_load(file, c, why) || !pj_client_open(c, index, why))
+    if (!pj_plugin_load(file, c, why) || !pj_client_open(c, index, pj_client_devices(), why))
         return false;
     if (!stat(file, &st))
         c->stamp = (uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec + (uint64_t)st.st_size;
@@ -183,7 +183,7 @@ static void caps_fill(const pj_client *c, uint32_t plugin, yk_device_caps *caps)
     caps->max_alloc = caps->mem_total < kit_host_memory() ? caps->mem_total : kit_host_memory();
 }
 
-/* Lists one plugin's devices, each by a client that sees only it if the vendor allows that. */
+/* Lists one plugin's devices, each by a client that sees no others than it has to. */
 static void plugin_list(uint32_t plugin)
 {
     char why[PJ_WHY] = "";
@@ -260,6 +260,75 @@ yk_status pj_device_caps(uint32_t i, yk_device_caps *caps)
     return s;
 }
 
+/* ---- Opening ----------------------------------------------------------------------------------------------------------------- */
+
+/* A client that the open devices of this process share. */
+typedef struct pj_shared {
+    struct pj_shared *next;
+    uint32_t plugin, group, users;
+    pj_client client;
+} pj_shared;
+
+static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
+static pj_shared *shared; /* guarded by the lock above */
+
+/* Under the lock. */
+static bool shared_open(yk_device *dev, const list_entry *e, char why[PJ_WHY])
+{
+    const uint32_t each = pj_client_devices(), group = e->index / each;
+    pj_shared *s = shared;
+    while (s && (s->plugin != e->plugin || s->group != group))
+        s = s->next;
+    if (s) {
+        dev->client = s->client;
+        dev->shared = s;
+        s->users++;
+        return true;
+    }
+    if (!client_open(e->plugin, e->index, &dev->client, why))
+        return false;
+    if (dev->client.n_device == 1 || each == 1)
+        return true;
+    s = kit_zeroed(pj_host, PJ_NAME, sizeof *s, "a client");
+    if (!s) {
+        snprintf(why, PJ_WHY, "no memory for a client");
+        pj_client_close(&dev->client);
+        return false;
+    }
+    *s = (pj_shared){.next = shared, .plugin = e->plugin, .group = group, .users = 1, .client = dev->client};
+    shared = dev->shared = s;
+    return true;
+}
+
+static void shared_close(yk_device *dev)
+{
+    pj_shared **at = &shared;
+    pthread_mutex_lock(&shared_lock);
+    while (*at && *at != dev->shared)
+        at = &(*at)->next;
+    pj_shared *s = *at;
+    if (!s) {
+        pj_client_close(&dev->client);
+    } else if (--s->users == 0) {
+        *at = s->next;
+        pj_client_close(&s->client);
+        pj_host->free(s);
+    }
+    pthread_mutex_unlock(&shared_lock);
+}
+
+static bool device_connect(yk_device *dev, const list_entry *e, char why[PJ_WHY])
+{
+    pthread_mutex_lock(&shared_lock);
+    bool good = shared_open(dev, e, why);
+    pthread_mutex_unlock(&shared_lock);
+    if (good && !pj_client_take(&dev->client, e->index, pj_client_devices(), why)) {
+        shared_close(dev);
+        good = false;
+    }
+    return good;
+}
+
 yk_status pj_device_open(uint32_t i, yk_device **out)
 {
     cpu_set_t was;
@@ -271,7 +340,7 @@ yk_status pj_device_open(uint32_t i, yk_device **out)
     if (!dev)
         return YK_E_MEM;
     pj_cores_bind(&was);
-    if (!client_open(entry[i].plugin, entry[i].index, &dev->client, why)) {
+    if (!device_connect(dev, &entry[i], why)) {
         pj_host->fail(PJ_NAME, "%s: %s", probed.entry[entry[i].plugin].path, why);
         pj_host->free(dev);
         return YK_E_DEVICE_LOST;
@@ -285,8 +354,8 @@ void pj_device_close(yk_device *dev)
 {
     if (!dev || atomic_load(&dev->left_behind))
         return;
-    pj_codes_free(dev);
-    pj_client_close(&dev->client);
+    pj_codes_free(&dev->client, &dev->codes, 0);
+    shared_close(dev);
     pthread_mutex_destroy(&dev->lock);
     pj_host->free(dev);
 }

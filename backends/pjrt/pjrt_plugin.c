@@ -3,12 +3,15 @@
  * The table of the PJRT plugin, as the host loads it (plugin.h). It runs Yoke's programs on a vendor's PJRT plugin, as TPUs and XLA have
  * one.
  *
- * Devices are in pjrt_list.c, buffers in pjrt_memory.c, programs in pjrt_program.c; the queue is the kit's, a thread for each. Vendors'
- * libraries stay loaded when the plugin ends.
+ * Devices are in pjrt_list.c, buffers in pjrt_memory.c, programs in pjrt_program.c, collectives in pjrt_coll.c; the queue is the kit's, a
+ * thread for each. Vendors' libraries stay loaded when the plugin ends.
  */
 #include "plugins/kit/plugin.h"
 
+#include <yoke/extension.h>
+
 #include "backends/pjrt/pjrt.h"
+#include "plugins/kit/kit_island.h"
 
 const yk_host *pj_host;
 
@@ -20,22 +23,30 @@ static void queue_left(yk_device *dev, yk_queue *q)
 
 static kit_queue_ops queue_ops = {
     .plugin = PJ_NAME, .graph = pj_program_graph, .bytes = pj_buffer_bytes, .run = pj_program_run, .copy = pj_buffer_copy,
-    .left = queue_left};
+    .left = queue_left, .drop = kit_island_drop};
 
 static yk_status plugin_init(const yk_host *host)
 {
     if (!kit_host_fits(host))
         return YK_E_ABI;
     pj_host = queue_ops.host = host;
+    pj_coll_init();
     return pj_options_check();
 }
 
 /* Keeps vendors' libraries loaded: their threads and exit handlers do not survive unloading. */
 static void plugin_fini(void)
 {
-    if (pj_host)
+    if (pj_host) {
         pj_devices_forget();
+        kit_islands_forget(pj_host);
+    }
     pj_host = NULL;
+}
+
+static const void *plugin_extension(const char *name)
+{
+    return !strcmp(name, YK_EXT_COLL) ? pj_coll() : NULL;
 }
 
 static yk_status queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **q)
@@ -57,6 +68,7 @@ static const yk_plugin TABLE = {
     .program_new = pj_program_new,
     .program_free = pj_program_free,
     .program_memory = pj_program_memory,
+    .extension = plugin_extension,
     .queue_new = queue_new,
     KIT_QUEUE_TABLE,
 };

@@ -16,18 +16,18 @@
 
 #define LARGEST_KEPT (64u << 20) /* bytes of a file in the cache folder */
 
-typedef struct pj_code {
-    struct pj_code *next;
+struct pj_code {
+    pj_code *next;
     char *text;
     size_t length;
     pjrt_loaded *loaded;
-} pj_code;
+};
 
 struct yk_program {
     yk_device *dev;
     const yk_graph *graph;
-    hlo_lowered ends; /* its text is gone */
-    pj_code *code;   /* lives with the device */
+    hlo_lowered ends;    /* its text is gone */
+    pjrt_loaded *loaded; /* lives with the device */
 };
 
 /* ---- Compiled texts ---------------------------------------------------------------------------------------------------- */
@@ -37,13 +37,13 @@ static kit_cache cache_of(void)
     return (kit_cache){.host = pj_host, .plugin = PJ_NAME, .prefix = "pjrt", .most = pj_cache_most()};
 }
 
-static uint64_t code_key(const yk_device *dev, const kit_text *text)
+static uint64_t code_key(const pj_client *c, const pj_replicas *replicas, const kit_text *text)
 {
-    const pj_client *c = &dev->client;
     uint64_t h = kit_hash(KIT_HASH_SEED, text->data, text->length);
     h = kit_hash(h, c->platform, strlen(c->platform) + 1);
     h = kit_hash(h, c->version, strlen(c->version) + 1);
     h = kit_hash(h, c->kind, strlen(c->kind) + 1);
+    h = kit_hash(h, replicas->id, replicas->n * sizeof *replicas->id);
     return kit_hash(h, &c->stamp, sizeof c->stamp);
 }
 
@@ -59,67 +59,89 @@ static void code_keep(void *arg, const void *bytes, size_t n)
 }
 
 /* From the cache folder, or compiled and kept there. */
-static bool code_compile(yk_device *dev, kit_text *text, pjrt_loaded **loaded, char why[PJ_WHY])
+static bool code_compile(const pj_client *c, const pj_replicas *replicas, kit_text *text, pjrt_loaded **loaded, char why[PJ_WHY])
 {
     const kit_cache cache = cache_of();
-    keeping k = {code_key(dev, text)};
+    keeping k = {code_key(c, replicas, text)};
     size_t n = 0;
     void *bytes = cache.most ? kit_cache_read(&cache, k.key, &n) : NULL;
     if (bytes) {
-        const bool good = pj_restore(&dev->client, bytes, n, loaded);
+        const bool good = pj_restore(c, bytes, n, loaded);
         pj_host->free(bytes);
         if (good)
             return true;
         kit_cache_drop(&cache, k.key);
     }
     cpu_set_t was;
-    const bool bound = pj_cores_bind(&was), good = pj_compile(&dev->client, text->data, text->length, loaded, why);
+    const bool bound = pj_cores_bind(&was), good = pj_compile(c, replicas, text->data, text->length, loaded, why);
     pj_cores_restore(bound, &was);
     if (good && cache.most)
-        pj_serialize(&dev->client, *loaded, code_keep, &k);
+        pj_serialize(c, *loaded, code_keep, &k);
     return good;
 }
 
-static pj_code *code_find(const yk_device *dev, const kit_text *text)
+/* Moves the code of a text to the front of the list. */
+static pj_code *code_find(pj_code **list, const kit_text *text)
 {
-    pj_code *c = dev->codes;
-    while (c && (c->length != text->length || memcmp(c->text, text->data, text->length)))
-        c = c->next;
+    pj_code **at = list;
+    while (*at && ((*at)->length != text->length || memcmp((*at)->text, text->data, text->length)))
+        at = &(*at)->next;
+    pj_code *c = *at;
+    if (c) {
+        *at = c->next;
+        c->next = *list;
+        *list = c;
+    }
     return c;
 }
 
-static pj_code *code_make(yk_device *dev, kit_text *text)
+pjrt_loaded *pj_code_need(const pj_client *c, const pj_replicas *replicas, pj_code **list, kit_text *text, char why[PJ_WHY])
 {
-    char why[PJ_WHY] = "";
-    pj_code *c = kit_zeroed(pj_host, PJ_NAME, sizeof *c, "a compiled program");
-    if (!c)
-        return NULL;
-    if (!code_compile(dev, text, &c->loaded, why)) {
-        pj_host->fail(PJ_NAME, "%s does not compile a program of %zu bytes: %s", dev->client.platform, text->length, why);
-        pj_host->log(4, PJ_NAME, "%.900s", text->data);
-        pj_host->free(c);
+    pj_code *code = code_find(list, text);
+    if (code)
+        return code->loaded;
+    code = kit_zeroed(pj_host, PJ_NAME, sizeof *code, "a compiled program");
+    if (!code || !code_compile(c, replicas, text, &code->loaded, why)) {
+        kit_release(pj_host, code);
         return NULL;
     }
-    c->text = text->data; /* it is the code's from here on */
-    c->length = text->length;
+    code->text = text->data; /* it is the code's from here on */
+    code->length = text->length;
     kit_text_init(text, pj_host);
-    c->next = dev->codes;
-    dev->codes = c;
-    return c;
+    code->next = *list;
+    *list = code;
+    return code->loaded;
 }
 
-void pj_codes_free(yk_device *dev)
+void pj_codes_free(const pj_client *c, pj_code **list, uint32_t kept)
 {
-    while (dev->codes) {
-        pj_code *c = dev->codes;
-        dev->codes = c->next;
-        pj_loaded_free(&dev->client, c->loaded);
-        pj_host->free(c->text);
-        pj_host->free(c);
+    for (; *list && kept; kept--)
+        list = &(*list)->next;
+    while (*list) {
+        pj_code *code = *list;
+        *list = code->next;
+        pj_loaded_free(c, code->loaded);
+        pj_host->free(code->text);
+        pj_host->free(code);
     }
 }
 
 /* ---- The table's functions ------------------------------------------------------------------------------------------------ */
+
+static yk_status program_compile(yk_program *p)
+{
+    yk_device *dev = p->dev;
+    kit_text *text = &p->ends.function.text;
+    char why[PJ_WHY] = "no memory";
+    pthread_mutex_lock(&dev->lock);
+    p->loaded = pj_code_need(&dev->client, &(pj_replicas){1, {dev->client.id}}, &dev->codes, text, why);
+    pthread_mutex_unlock(&dev->lock);
+    if (p->loaded)
+        return YK_OK;
+    pj_host->fail(PJ_NAME, "%s does not compile a program of %zu bytes: %s", dev->client.platform, text->length, why);
+    pj_host->log(4, PJ_NAME, "%.900s", text->data);
+    return YK_E_UNSUPPORTED;
+}
 
 yk_status pj_program_new(yk_device *dev, const yk_graph *g, yk_program **out)
 {
@@ -129,14 +151,8 @@ yk_status pj_program_new(yk_device *dev, const yk_graph *g, yk_program **out)
     p->dev = dev;
     p->graph = g;
     yk_status s = hlo_lower(pj_host, PJ_NAME, g, !strcmp(dev->client.platform, "cpu"), &p->ends);
-    if (!s && p->ends.n_out) {
-        pthread_mutex_lock(&dev->lock);
-        p->code = code_find(dev, &p->ends.function.text);
-        if (!p->code)
-            p->code = code_make(dev, &p->ends.function.text);
-        pthread_mutex_unlock(&dev->lock);
-        s = p->code ? YK_OK : YK_E_UNSUPPORTED;
-    }
+    if (!s && p->ends.n_out)
+        s = program_compile(p);
     kit_text_free(&p->ends.function.text);
     if (s)
         pj_program_free(p);
@@ -162,7 +178,7 @@ const yk_graph *pj_program_graph(const yk_program *p)
 yk_status pj_program_memory(const yk_program *p, yk_program_memory *m)
 {
     pjrt_compiled_memory_args a = {.size = 0};
-    if (p->code && !pj_memory(&p->dev->client, p->code->loaded, &a))
+    if (p->loaded && !pj_memory(&p->dev->client, p->loaded, &a))
         return YK_E_UNSUPPORTED;
     if (a.alias > a.argument || a.alias > a.result) {
         pj_host->log(2, PJ_NAME, "the vendor's account of a program's memory is ignored: it shares %lld bytes of %lld and %lld",
@@ -234,7 +250,7 @@ static bool run_do(yk_device *dev, run *r, char why[KIT_WHY])
     bool good = run_take(r, why);
     if (good) {
         run_keep(r);
-        const pj_run what = {.loaded = r->program->code->loaded, .in = r->in, .n_in = ends->n_in, .out = r->out, .kept = r->kept,
+        const pj_run what = {.loaded = r->program->loaded, .in = r->in, .n_in = ends->n_in, .out = r->out, .kept = r->kept,
                              .n_kept = r->n_kept};
         good = pj_execute(&dev->client, &what, why);
     }
@@ -249,7 +265,7 @@ yk_status pj_program_run(yk_device *dev, const yk_submit *s, char why[KIT_WHY])
     const size_t n = ends->n_in + ends->n_out + 1u;
     char text[PJ_WHY] = "";
     run r = {.program = s->program, .submit = s};
-    if (!s->program->code)
+    if (!s->program->loaded)
         return YK_OK;
     void **lists = pj_host->alloc(4 * n * sizeof *lists, 64);
     if (!lists)

@@ -151,6 +151,12 @@ static yk_status job_work(const yk_queue *q, const job *j, char why[KIT_WHY])
     return j->copy.bytes ? q->ops->copy(q->dev, &j->copy, why) : YK_OK;
 }
 
+static void job_drop(const yk_queue *q, const job *j)
+{
+    if (j->call && q->ops->drop)
+        q->ops->drop(j->arg);
+}
+
 static void job_do(yk_queue *q, const job *j)
 {
     char why[KIT_WHY] = "the device failed";
@@ -158,7 +164,9 @@ static void job_do(yk_queue *q, const job *j)
     yk_status s = job_wait(q, j, why);
     took.begin_ns = kit_now_ns();
     blamed = 0;
-    if (!s)
+    if (s)
+        job_drop(q, j);
+    else
         s = job_work(q, j, why);
     took.end_ns = kit_now_ns();
     pthread_mutex_lock(&q->lock);
@@ -188,7 +196,9 @@ static void *queue_main(void *arg)
 {
     yk_queue *q = current = arg;
     for (job *j; (j = queue_take(q)) != NULL; q->ops->host->free(j))
-        if (!kit_queue_failed(q))
+        if (kit_queue_failed(q))
+            job_drop(q, j);
+        else
             job_do(q, j);
     if (q->ops->end)
         q->ops->end(q);

@@ -38,6 +38,8 @@ typedef struct kit_queue_ops {
      * The plugin frees none of them from here on, and does not close the device. It reads the queue's own data at most, as the thread
      * may use these too. May be NULL. */
     void (*left)(yk_device *dev, yk_queue *q);
+    /* Releases the argument of a kit_queue_call that never runs, as its queue failed before. Runs in the queue's thread. May be NULL. */
+    void (*drop)(void *arg);
 } kit_queue_ops;
 
 /* The queue whose thread calls, in run, copy and end; NULL in other threads. */
@@ -56,8 +58,8 @@ yk_status kit_queue_new(yk_device *dev, const kit_queue_ops *ops, yk_queue **q);
 void kit_queue_free(yk_queue *q);
 yk_status kit_queue_run(yk_queue *q, const yk_submit *s, uint64_t *point);
 yk_status kit_queue_copy(yk_queue *q, const yk_copy *c, uint64_t *point);
-/* Queues the plugin's own work (a collective): call(arg, why) runs like run and copy, and owns arg. After a status other than YK_OK it
- * is never called. */
+/* Queues the plugin's own work (a collective): call(arg, why) runs like run and copy, and owns arg, as kit_queue_ops.drop does for one that
+ * never runs. After a status other than YK_OK neither is called. */
 yk_status kit_queue_call(yk_queue *q, uint32_t n_wait, const yk_wait *wait, yk_status (*call)(void *arg, char why[KIT_WHY]), void *arg,
                          uint64_t *point);
 yk_status kit_queue_poll(yk_queue *q, uint64_t *done);

@@ -6,13 +6,15 @@ libkit_la_SOURCES = plugins/kit/kit_cache.c plugins/kit/kit_cache.h plugins/kit/
 	plugins/kit/kit_device_internal.h plugins/kit/kit_device_program.c plugins/kit/kit_entry.c plugins/kit/kit_entry.h \
 	plugins/kit/kit_fallback.c plugins/kit/kit_fallback.h plugins/kit/devices.c plugins/kit/devices.h \
 	plugins/kit/drain.c plugins/kit/drain.h plugins/kit/emit.c plugins/kit/emit.h plugins/kit/emit_kernel.c plugins/kit/emit_wide.c \
-	plugins/kit/hlo/function.c plugins/kit/hlo/function.h plugins/kit/hlo/hlo_primitives.c plugins/kit/hlo/tensor.c \
+	plugins/kit/hlo/collective.c plugins/kit/hlo/collective.h plugins/kit/hlo/function.c plugins/kit/hlo/function.h \
+	plugins/kit/hlo/hlo_primitives.c plugins/kit/hlo/tensor.c \
 	plugins/kit/hlo/tensor.h plugins/kit/lower/attn.c plugins/kit/lower/behind.c plugins/kit/lower/chain.c \
 	plugins/kit/lower/lower_conv.c plugins/kit/lower/conv_gpu.c plugins/kit/lower/conv_gpu.h plugins/kit/lower/conv_library.c \
 	plugins/kit/lower/conv_library.h plugins/kit/lower/conv_plan.c plugins/kit/lower/conv_plan.h plugins/kit/lower/lower_data.c \
 	plugins/kit/lower/lower_dot.c plugins/kit/lower/lower_eight.c plugins/kit/lower/lower_internal.h \
 	plugins/kit/lower/lower_launch.c plugins/kit/lower/lines.c plugins/kit/lower/lower.c plugins/kit/lower/lower.h \
 	plugins/kit/lower/nn.c plugins/kit/lower/norms.c plugins/kit/lower/parts.c plugins/kit/lower/steps.c plugins/kit/lower/steps.h \
+	plugins/kit/kit_island.c plugins/kit/kit_island.h \
 	plugins/kit/kit_options.c plugins/kit/kit_options.h plugins/kit/plugin.h plugins/kit/kit_probe.c plugins/kit/kit_probe.h \
 	plugins/kit/kit_profile.c plugins/kit/kit_profile.h plugins/kit/kit_program.c plugins/kit/kit_program.h plugins/kit/kit_queue.c \
 	plugins/kit/kit_queue.h plugins/kit/kit_source.c plugins/kit/kit_source.h plugins/kit/spirv/compile.h plugins/kit/spirv/expr.c \

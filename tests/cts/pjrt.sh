@@ -3,13 +3,7 @@
 # The PJRT plugin on the CPU plugin that a wheel of PyPI holds: a selection of the suite; trainings alone and beside CPU and OpenCL ranks;
 # vendors' plugins that train wrong, hang or abort. The wheel is fetched once into the test cache.
 . "$YOKE_SOURCE/tests/cts/lib.sh"
-PLUGIN=$YOKE_BUILD/.libs/yoke_pjrt.so
-[ "$SANITIZER" != thread ] || skip_all "what runs the programs is not instrumented"
-[ "$(uname -m)" = x86_64 ] || skip_all "the wheel is for x86_64"
-export YOKE_PLUGIN_DIR="$YOKE_BUILD/.libs" YOKE_CACHE_DIR="$WORK"
-# a vendor's library leaks at its end; the suite's own group looks for leaks of ours
-export ASAN_OPTIONS="${ASAN_OPTIONS-}:detect_leaks=0"
-[ "$SANITIZER" = none ] || export YOKE_PJRT_PROBE_MS=60000 # a trial took more than 12 s beside other instrumented tests
+. "$YOKE_SOURCE/tests/cts/pjrt_wheel.sh"
 
 # info NAME SAYS DEVICES: what `yoke info` says, and how many devices it lists, within 15 s
 info()
@@ -30,39 +24,11 @@ VIRTUAL_ENV='' info "without a vendor's plugin there is no device, and it says w
 [ $? = 2 ] && grep -q 'no wheels iree-base-compiler' "$WORK/out"
 result $? "the plugin around IREE's compiler compiles, and scripts/iree-suite asks for IREE"
 
-cache=${YOKE_TEST_CACHE:-$YOKE_BUILD/tests}/pjrt
-
-# fetch PACKAGE VERSION HASH [OPTIONS]: the wheel's files in $cache, once. False without PyPI; where that answers the wheel has to come.
-fetch()
-{
-    wheel=$1-$2
-    hash=$3
-    shift 3
-    [ ! -e "$cache/$hash" ] || return 0
-    if ! timeout 300 python3 -m pip download -q --no-deps --dest "$WORK/$wheel" "$@" "${wheel%-*}==${wheel##*-}" >"$WORK/pip" 2>&1; then
-        sed 's/^/# /' "$WORK/pip"
-        if python3 -c 'import urllib.request; urllib.request.urlopen("https://pypi.org/simple/pip/", timeout=20)' 2>"$WORK/err"; then
-            result 1 "the wheel $wheel is fetched"
-        else
-            result 0 "the tests with $wheel # SKIP it cannot be fetched: $(tail -n 1 "$WORK/pip")"
-        fi
-        return 1
-    fi
-    mkdir -p "$cache" && (cd "$WORK/$wheel" && echo "$hash  $(echo *.whl)" | sha256sum -c --quiet &&
-        python3 -m zipfile -e ./*.whl "$cache") &&
-        : >"$cache/$hash" && rm -rf "${WORK:?}/$wheel"
-    result $? "the wheel $wheel is the one that is known"
-}
-
-fetch lammps-jax-pjrt-cpu 0.11.2 1319390d948b39f69f7dade496b7c385149d9ca6097a6b62114da113216d9ad1 || finish
-VENDOR=$cache/lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so
+cpu_fetch || finish
 export YOKE_PJRT="$VENDOR"
 export YOKE_CACHE_DIR="$cache/executables" # both builds run the same ones; the shims' below are compiled each time
 mkdir -p "$YOKE_CACHE_DIR"
-
-# shellcheck disable=SC2086
-${CC:-gcc} -std=gnu11 -O1 -fPIC -shared -I"$YOKE_SOURCE" -o "$WORK/shim.so" "$YOKE_SOURCE/tests/cts/pjrt_shim.c" -ldl
-result $? "a shim around it is built"
+shim_build
 
 # op, body: each primitive and each composite's body against float64; a type is a word of the text that XLA compiles
 narrow=
@@ -171,6 +137,16 @@ result $failed "a rank makes clients of its own device alone"
 PJRT_SHIM=cards PJRT_SHIM_REAL="$VENDOR" YOKE_PJRT="$WORK/shim.so:card" "$YOKE_BUILD/yoke" bench step --devices pjrt:7 --iterations 1 \
     --model mlp 2>&1 | grep -q 'no device 7; there are: pjrt:0 .*pjrt:1 .*pjrt:2 '
 result $? "a device that is not there is refused with those that are"
+
+# A client that knows no options has all devices, and programs run on the rank's own, also from the cache folder.
+for folder in made kept; do
+    PJRT_SHIM=all PJRT_SHIM_REAL="$VENDOR" YOKE_PJRT="$WORK/shim.so:all" YOKE_CACHE_DIR="$WORK/all" "$YOKE_BUILD/yoke" bench step \
+        --devices pjrt:1 --iterations 1 --global-batch 8 --model mlp --model-config hidden=8 --json >"$WORK/json" 2>"$WORK/err" &&
+        grep -q '"loss' "$WORK/json"
+    failed=$?
+    [ $failed = 0 ] || tail -n 3 "$WORK/err" | sed 's/^/# /'
+    result $failed "a rank trains on the second device of a client without options, by programs that were $folder"
+done
 
 # A compile starts threads, too.
 if [ "$(nproc)" -ge 2 ]; then

@@ -475,6 +475,7 @@ __attribute__((visibility("default"))) const pjrt_api *GetPjrtApi(void)
     table.call[PJRT_CLIENT_ADDRESSABLE_DEVICES] = client_devices;
     table.call[PJRT_CLIENT_COMPILE] = client_compile;
     table.call[PJRT_CLIENT_BUFFER_FROM_HOST_BUFFER] = buffer_from_host;
+    table.call[PJRT_DEVICE_DESCRIPTION_ID] = call_nothing; /* 0 */
     table.call[PJRT_DEVICE_DESCRIPTION_KIND] = text_iree;
     table.call[PJRT_DEVICE_GET_DESCRIPTION] = device_description;
     table.call[PJRT_LOADED_DESTROY] = loaded_destroy;

@@ -4,7 +4,8 @@
  * result from the third run on, "hang" never returns from a compile, "exit" aborts when the process ends. "none" does as the other one,
  * and so do three that append lines to the file PJRT_SHIM_FILE. "cards" has three devices, each in a client of its own, and writes their
  * numbers as clients of them are made. "account" writes each account of a program's memory, five numbers. "cores" writes the number of
- * cores that the caller of a compile may use.
+ * cores that the caller of a compile may use. "all" knows no option, so each client has all devices that the real plugin has without one.
+ * "bare" runs a program of several replicas without its arguments, which the real one refuses.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -33,11 +34,22 @@ static pjrt_error *shim_create(void *args)
     return error;
 }
 
+static const pjrt_named_value wrong = {.size = sizeof wrong, .name = "no such option", .name_size = 14, .type = PJRT_VALUE_INT64,
+                                       .value_size = 1};
+
+static pjrt_error *shim_all(void *args)
+{
+    pjrt_client_create_args *a = args;
+    if (a->n_option) {
+        a->option = &wrong;
+        a->n_option = 1;
+    }
+    return real_create(args);
+}
+
 /* A client of each of three devices, which are the one device of the real plugin. Other options, and other devices, are refused. */
 static pjrt_error *shim_each(void *args)
 {
-    static const pjrt_named_value wrong = {.size = sizeof wrong, .name = "no such option", .name_size = 14, .type = PJRT_VALUE_INT64,
-                                           .value_size = 1};
     static const pjrt_named_value one = {.size = sizeof one, .name = "cpu_device_count", .name_size = 16, .type = PJRT_VALUE_INT64,
                                          .value = {.number = 1}, .value_size = 1};
     pjrt_client_create_args *a = args;
@@ -67,6 +79,14 @@ static pjrt_error *shim_execute(void *args)
         a->result[0][0] = h.buffer;
     }
     return error;
+}
+
+static pjrt_error *shim_bare(void *args)
+{
+    pjrt_execute_args *a = args;
+    if (a->n_device > 1)
+        a->n_argument = 0;
+    return real_execute(args);
 }
 
 static pjrt_error *shim_account(void *args)
@@ -123,6 +143,10 @@ __attribute__((visibility("default"))) const pjrt_api *GetPjrtApi(void)
         table.call[PJRT_CLIENT_CREATE] = shim_create;
     } else if (!strcmp(how, "cards")) {
         table.call[PJRT_CLIENT_CREATE] = shim_each;
+    } else if (!strcmp(how, "bare")) {
+        table.call[PJRT_LOADED_EXECUTE] = shim_bare;
+    } else if (!strcmp(how, "all")) {
+        table.call[PJRT_CLIENT_CREATE] = shim_all;
     } else if (!strcmp(how, "account")) {
         table.call[PJRT_COMPILED_MEMORY_STATS] = shim_account;
     } else if (!strcmp(how, "cores")) {

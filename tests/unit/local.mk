@@ -27,7 +27,8 @@ UNIT_TESTS += tests/unit/balance/balance.test tests/unit/balance/machines.test t
 	tests/unit/job/share_wait.test tests/unit/job/states.test tests/unit/kit/cache.test \
 	tests/unit/kit/coop.test \
 	tests/unit/kit/cpu_shape.test \
-	tests/unit/kit/gpu_shape.test tests/unit/kit/left.test tests/unit/kit/library.test tests/unit/kit/lower.test tests/unit/launch/hosts.test \
+	tests/unit/kit/gpu_shape.test tests/unit/kit/island.test tests/unit/kit/left.test tests/unit/kit/library.test \
+	tests/unit/kit/lower.test tests/unit/launch/hosts.test \
 	tests/unit/local/garbage.test
 if WITH_SODIUM
 UNIT_TESTS += tests/unit/net/frame.test tests/unit/net/hello.test tests/unit/net/link.test tests/unit/sock/open.test \
@@ -51,7 +52,7 @@ UNIT_TESTS += tests/unit/nn/tables.test tests/unit/plan/arena.test tests/unit/pl
 # in builds of their own by ./check: under TSan, and by clang
 TSAN_TESTS += tests/unit/cpu/gemm.test tests/unit/cpu/queue.test tests/unit/cuda/faults.test tests/unit/data/loader.test \
 	tests/unit/cuda/coll.test tests/unit/cuda/eight.test tests/unit/job/api.test tests/unit/control/garbage.test \
-	tests/unit/local/garbage.test tests/unit/run/ahead.test tests/unit/run/train.test
+	tests/unit/kit/island.test tests/unit/local/garbage.test tests/unit/run/ahead.test tests/unit/run/train.test
 CLANG_TESTS += tests/unit/base/base.test tests/unit/cpu/chain.test tests/unit/cpu/gemm.test tests/unit/cpu/nets.test \
 	tests/unit/cpu/ops.test tests/unit/cpu/queue.test tests/unit/cpu/rows.test tests/unit/grad/rules.test tests/unit/graph/eval.test \
 	tests/unit/job/api.test tests/unit/kit/cpu_shape.test tests/unit/kit/gpu_shape.test tests/unit/plan/passes.test \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A training with known results, run on a vendor's plugin before a job relies on it. */
-#ifndef YOKE_BACKENDS_PJRT_KNOWN_H
-#define YOKE_BACKENDS_PJRT_KNOWN_H
+#ifndef YOKE_TOOLS_PROBE_PJRT_KNOWN_H
+#define YOKE_TOOLS_PROBE_PJRT_KNOWN_H
 
 #include "backends/pjrt/client.h"
 

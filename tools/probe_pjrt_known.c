@@ -7,7 +7,7 @@
  * result over an argument too early trains wrong numbers. The second parameter's gradient takes 51 million multiply-adds: xla-cpu-pjrt
  * 0.0.1 is wrong from some 26 million on and right at 13.
  */
-#include "backends/pjrt/known.h"
+#include "tools/probe_pjrt_known.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -208,7 +208,7 @@ bool pj_known_training(const pj_client *c, char why[PJ_WHY])
     pjrt_buffer *in[ARRAYS] = {NULL};
     pjrt_loaded *loaded = NULL;
     host_begin();
-    bool good = pj_compile(c, program, strlen(program), &loaded, why);
+    bool good = pj_compile(c, &(pj_replicas){1, {c->id}}, program, strlen(program), &loaded, why);
     for (int i = 0; i < ARRAYS && good; i++)
         good = array_upload(c, &array[i], &in[i], why);
     for (int step = 1; step <= STEPS && good; step++)
