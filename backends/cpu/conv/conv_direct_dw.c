@@ -21,6 +21,7 @@
 #define SPAN_ROWS 6            /* (c,t) at a time at most, positions in the lanes */
 #define SPAN_OUTS 4            /* results at a time */
 #define SPAN_BYTES (128 << 10) /* bytes of all sums, a vector each */
+#define COLUMNS 64    /* results of partial sums at a time */
 #define KC 256 /* words of k at a time, in whole lines: the panel of gy stays in the first cache */
 
 typedef struct direct_dw {
@@ -191,27 +192,42 @@ static void direct_dw_step(const void *args, const cpu_ctx *ctx)
     }
 }
 
-/* gw[g][o][(c,t)] = the cuts' sums in order */
+/* gw = sum, of one weight, and as much as it was with `accumulate` */
+static void weight_store(const dw_args *dw, const cpu_ctx *ctx, char *to, double sum)
+{
+    float rounded = 0.0f;
+    if (dw->dtype == YK_F32) {
+        float *weight = (float *)(void *)to;
+        *weight = (float)(sum + (double)(dw->accumulate ? *weight : 0.0f));
+        return;
+    }
+    if (dw->accumulate)
+        ctx->isa->vec->to_f32(&rounded, to, dw->dtype, 1);
+    rounded = (float)(sum + (double)rounded);
+    ctx->isa->vec->from_f32(to, &rounded, dw->dtype, 1);
+}
+
+/* gw[g][o][(c,t)] = the cuts' sums in order, of neighbouring results at a time, as they lie */
 static void direct_dw_combine_step(const void *args, const cpu_ctx *ctx)
 {
     const direct_dw *direct = args;
     const dw_args *dw = &direct->dw;
-    const float *part = (const float *)(const void *)ctx->shared_ws;
+    float *part = (float *)(void *)ctx->shared_ws;
     int64_t lo, hi, item = yk_dtype_bytes(dw->dtype), m = dw->gemm.m, size = direct->rows * direct->out_padded;
-    cpu_part(dw->groups * m, ctx->piece, ctx->pieces, &lo, &hi);
-    for (int64_t t = lo; t < hi; t++)
-        for (int64_t r = 0; r < direct->rows; r++) {
-            char *to = (char *)cpu_at(ctx, dw->gw_ref) + (t * direct->rows + r) * item;
-            const float *p = part + t / m * direct->cuts * size + r * direct->out_padded + t % m;
-            double sum = 0.0;
-            float rounded = 0.0f;
+    cpu_part(dw->groups * direct->rows, ctx->piece, ctx->pieces, &lo, &hi);
+    for (int64_t t = lo; t < hi; t++) {
+        const int64_t group = t / direct->rows, r = t % direct->rows;
+        float *p = part + group * direct->cuts * size + r * direct->out_padded;
+        char *to = (char *)cpu_at(ctx, dw->gw_ref) + (group * m * direct->rows + r) * item;
+        for (int64_t o = 0, n; o < m; o += n) {
+            double sum[COLUMNS] = {0};
+            n = kit_min(m - o, COLUMNS);
             for (int64_t cut = 0; cut < direct->cuts; cut++)
-                sum += (double)p[cut * size];
-            if (dw->accumulate)
-                ctx->isa->vec->to_f32(&rounded, to, dw->dtype, 1);
-            rounded = (float)(sum + (double)rounded);
-            ctx->isa->vec->from_f32(to, &rounded, dw->dtype, 1);
+                ctx->isa->vec->drain(sum, p + cut * size + o, (size_t)n);
+            for (int64_t i = 0; i < n; i++)
+                weight_store(dw, ctx, to + (o + i) * direct->rows * item, sum[i]);
         }
+    }
 }
 
 /* True if lines of gy nearly fill vectors, and all sums fit the scratch. */
