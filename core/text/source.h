@@ -64,8 +64,42 @@ yk_status yk__tok_added_list(const struct tok_source *src, const json_t *list, y
 /* Adds the tokens of the other files, in transformers' order; a class that builds the tokenizer anew begins without added tokens. */
 yk_status yk__tok_added_read(struct tok_source *src, const json_t *list, yk_error *err);
 void yk__tok_added_free(yk__tokenizer *tok);
+struct tok_added *yk__tok_added_find(const yk__tokenizer *tok, const char *content); /* NULL if there is none */
+
+/* A token as a file writes it, before it has its id. */
+struct tok_named {
+    const char *content;
+    long long id; /* given by the file; -1 if absent */
+    struct tok_added flags;
+    bool follows; /* flags.normalized is not given: it is the opposite of flags.special */
+};
+
+/* Reads a token with its flags, as an object; or as its text alone. special: the value of a key that is absent, or of a text. */
+yk_status yk__tok_token_read(const struct tok_source *src, const char *key, const json_t *v, int special, struct tok_named *out,
+                             yk_error *err);
+/* Adds a token, or gives an existing one other flags. */
+yk_status yk__tok_token_add(const struct tok_source *src, const char *key, const struct tok_named *token, yk_error *err);
+
+/* Tokens that keys of the files name (tokenizer_named.c). The first `named` have a key of their own, the rest is of a list. */
+struct tok_wants {
+    struct tok_want {
+        struct tok_named token;
+        const char *key;
+        bool text; /* no flags are given */
+    } *want;
+    size_t count, cap, named;
+    json_t *own; /* a model's tokens: the owner of their keys and texts */
+};
+
+yk_status yk__tok_wants_collect(struct tok_source *src, struct tok_wants *wants, yk_error *err);
+yk_status yk__tok_wants_add(const struct tok_source *src, const struct tok_wants *wants, yk_error *err);
+/* Makes a token special if a key names it. */
+void yk__tok_wants_mark(const struct tok_wants *wants, struct tok_named *token);
+void yk__tok_wants_free(struct tok_wants *wants);
+bool yk__tok_is_special(const struct tok_source *src, const char *content);
+const char *yk__tok_content(const json_t *v); /* the text of a token, with flags or without; NULL if it is none */
 /* Prepares the search for normalized tokens, once the model is ready. */
-yk_status yk__tok_added_ready(yk__tokenizer *tok, yk_error *err);
+yk_status yk__tok_added_ready(const struct tok_source *src, yk_error *err);
 
 /* ---- Files ---- */
 yk_status yk__tok_from_json(struct tok_source *src, yk_error *err);

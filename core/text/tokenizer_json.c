@@ -438,17 +438,13 @@ static yk_status other_check(struct tok_source *src, yk_error *err)
 /* The class, BertTokenizer or GPT2Tokenizer, whose rules equal the file's: a saved folder then names it. Else TOK_CLASS_PLAIN. */
 static enum tok_class class_alike(struct tok_source *src, const json_t *root)
 {
-    static const char *const special[] = {"[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]", "<|endoftext|>"};
+    static const char *const bert[] = {"[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]", NULL}, *const gpt2[] = {"<|endoftext|>", NULL};
     const enum tok_class class = src->t->kind == TOK_WORDPIECE ? TOK_CLASS_BERT : TOK_CLASS_GPT2;
     if (src->config || src->map || src->added || src->lowercase >= 0 || class_conflict(src, root, class).what)
         return TOK_CLASS_PLAIN;
-    for (size_t i = 0; i < sizeof special / sizeof special[0]; i++) {
-        bool added = yk__tok_token_id(src, special[i]) < 0;
-        for (int k = 0; k < src->t->n_added; k++)
-            added |= !strcmp(src->t->added[k].content, special[i]);
-        if (!added)
+    for (const char *const *special = class == TOK_CLASS_BERT ? bert : gpt2; *special; special++)
+        if (!yk__tok_added_find(src->t, *special)) /* the class would make it an added token */
             return TOK_CLASS_PLAIN;
-    }
     return class;
 }
 

@@ -313,7 +313,7 @@ yk_status yk__tok_load(yk__tokenizer *tok, const char *name, int lowercase, yk_e
     if (!st)
         st = yk__tok_settings_apply(&src, err);
     if (!st)
-        st = yk__tok_added_ready(tok, err);
+        st = yk__tok_added_ready(&src, err);
     yk__tok_settings_free(&src);
     return st;
 }

@@ -98,7 +98,7 @@ ok "a resumed training waits as long in all" resumed
 resumed_best() { # resumed_best FOLDER CHECKPOINT STEP: at a rate that spoils the model; the best one is that of STEP
     "$yoke" train --model mlp --model-config hidden=32 --data "idx:$out/images" --global-batch 32 --max-steps 30 --eval-steps 10 \
         --load-best-model-at-end --learning-rate 3 --output-dir "$1" --resume-from-checkpoint "$2" --log "$out/best.log" --json \
-        >"$out/stdout" 2>"$out/err" && "$yoke" eval --from "$1" --data "idx:$out/images" --json \
+        --save-steps 20 >"$out/stdout" 2>"$out/err" && "$yoke" eval --from "$1" --data "idx:$out/images" --json \
         --per-device-eval-batch-size 32 >"$out/eval" 2>/dev/null ||
         { cat "$out/err"; return 1; }
     python3 - "$out/best.log" "$out/stdout" "$out/eval" "$out/first.log" "$3" <<'P'
@@ -122,6 +122,15 @@ looked_for() { # the checkpoint is not itself the best, which is not there
     grep "the best model so far, of step 10, is not in $out/other/checkpoint-best: the best one is looked for from here on" "$out/err"
 }
 ok "a best model that is nowhere is looked for anew, and said so" looked_for
+taken_along() { # the steps behind it are worse, in another output folder; a further run finds the best one there
+    train --eval-steps 10 --save-steps 15 --max-steps 15 --load-best-model-at-end && cp "$log" "$out/first.log" || return 1
+    from=$out/run.$run
+    resumed_best "$out/elsewhere" "$from/checkpoint-15" 10 &&
+        grep "the best model so far, of step 10, is $from/checkpoint-best" "$out/err" &&
+        cmp "$out/elsewhere/model.safetensors" "$from/checkpoint-best/model.safetensors" && rm -r "$from" &&
+        resumed_best "$out/elsewhere" "$out/elsewhere/checkpoint-20" 10 && ! grep "looked for" "$out/err"
+}
+ok "a run that goes on in another folder finds the best model in its checkpoint's" taken_along
 
 # A run with larger batches counts steps otherwise: 4 an epoch, then 2. A step's number alone says nothing about a best model of before.
 counted_otherwise() { # counted_otherwise FIRST SECOND ARGUMENTS...: FIRST steps, then on to SECOND, at a rate that spoils the model
@@ -141,6 +150,7 @@ ok "the best model is that of a run which counted otherwise" best_of_before
 not_this_one() { # the best one's step has the number at which the new run goes on, and that model is gone
     set -- --max-train-samples 128 --eval-steps 2 --max-steps 4 --warmup-steps 0 --load-best-model-at-end --greater-is-better
     mlp "$out/first" "$@" --save-steps 4 2>"$out/err" && grep "the best model is that of step 2" "$out/err" &&
+        rm -r "$out/first/checkpoint-best" &&
         mlp "$out/third" "$@" --global-batch 64 --resume-from-checkpoint "$out/first/checkpoint-4" 2>"$out/err" && cat "$out/err" &&
         grep "the best model so far, of step 2, is not in $out/third/checkpoint-best: the best one is looked for from here on" "$out/err"
 }

@@ -98,6 +98,20 @@ static bool is_kept(yk_job *job, const train_best *best, const char *dir)
            kept.result.value[best->by] == best->result.value[best->by];
 }
 
+/* Finds the best model in the folder of the resumed checkpoint, as a run may go on in another output folder. */
+static bool best_find(yk_job *job, train_best *best, const char *checkpoint)
+{
+    size_t n = strlen(checkpoint);
+    while (n > 1 && checkpoint[n - 1] == '/')
+        n--;
+    while (n && checkpoint[n - 1] != '/')
+        n--;
+    snprintf(best->from, sizeof best->from, "%.*s", n ? (int)n - (n > 1) : 1, n ? checkpoint : ".");
+    if (!is_kept(job, best, best->from))
+        best->from[0] = 0;
+    return best->from[0];
+}
+
 void train_best_resume(yk_job *job, train_best *best, const char *checkpoint, uint64_t step, const char *dir)
 {
     struct {
@@ -110,6 +124,8 @@ void train_best_resume(yk_job *job, train_best *best, const char *checkpoint, ui
     if (yk_is_main(job)) {
         known.found = read_best(job, best->by, checkpoint, step, &known.best);
         known.kept = known.found && best->save && is_kept(job, &known.best, dir);
+        if (known.found && best->save && !known.kept && !known.best.current)
+            known.kept = best_find(job, &known.best, checkpoint);
     }
     yk_broadcast(job, &known, sizeof known, 0);
     if (!yk_ok(job) || !known.found)
@@ -119,6 +135,9 @@ void train_best_resume(yk_job *job, train_best *best, const char *checkpoint, ui
     snprintf(path, sizeof path, "%s/checkpoint-best", dir);
     if (best->save && !known.kept && best->found)
         yk_save(job, path);
+    else if (best->from[0] && yk_is_main(job))
+        fprintf(stderr, "yoke train: the best model so far, of step %llu, is %s/checkpoint-best: it is left at the end, unless a later one "
+                "is better\n", (unsigned long long)best->step, best->from);
     else if (!best->found && yk_is_main(job))
         fprintf(stderr, "yoke train: the best model so far, of step %llu, is not in %s: the best one is looked for from here on\n",
                 (unsigned long long)best->step, path);
@@ -152,6 +171,7 @@ void train_best_judge(yk_job *job, train_best *best, const train_result *result,
         return;
     best->found = true;
     best->current = true;
+    best->from[0] = 0;
     best->step = step;
     best->result = *result;
     snprintf(path, sizeof path, "%s/checkpoint-best", dir);
@@ -159,14 +179,18 @@ void train_best_judge(yk_job *job, train_best *best, const train_result *result,
         yk_save(job, path);
 }
 
-bool train_best_load(yk_job *job, const train_best *best, const train_result *last, const char *dir)
+bool train_best_load(yk_job *job, train_best *best, const train_result *last, const char *dir)
 {
     char path[4352];
     if (!best->load || !best->found || best->current || !yk_ok(job))
         return false;
     if (best_gain(best, last->value[best->by], best->result.value[best->by]) > 0)
         return false;
-    snprintf(path, sizeof path, "%s/checkpoint-best", dir);
+    snprintf(path, sizeof path, "%s/checkpoint-best", best->from[0] ? best->from : dir);
     yk_load(job, path);
+    best->current = true;
+    snprintf(path, sizeof path, "%s/checkpoint-best", dir);
+    if (best->from[0] && yk_ok(job)) /* a run that goes on from this folder finds it here */
+        yk_save(job, path);
     return yk_ok(job);
 }

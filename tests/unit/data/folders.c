@@ -243,6 +243,78 @@ static const struct folder {
      .config = "{\"tokenizer_class\":\"BertTokenizer\",\"added_tokens_decoder\":{\"103\":{\"content\": \"[MASK]\", \"lstrip"
       "\": false, \"rstrip\": false, \"normalized\": false, \"single_word\": false, \"special\": true}}}",
      .find = "\"content\": \"[PAD]\"", .replace = "\"content\": \"<old>\"", .refused = "'<old>'"},
+    /* order, repeats and flags of named tokens; special_tokens_map.json beside lists of the other file; names that the vocabulary lacks */
+    {BERT_TXT, .config = "{\"tokenizer_class\":\"BertTokenizer\",\"extra_special_tokens\":[\"<a>\"],\"image_token\":\"<b>\"}",
+     .text = "<a> <b>", .ids = "101 30523 30522 102"},
+    {BERT_TXT,
+     .config = "{\"tokenizer_class\":\"BertTokenizer\",\"additional_special_tokens\":[\"<a>\"],\"extra_special_token"
+      "s\":{\"boi_token\":\"<b>\"}}",
+     .text = "<a> <b>", .ids = "101 30523 30522 102"},
+    {BERT_TXT,
+     .config = "{\"tokenizer_class\":\"BertTokenizer\",\"extra_special_tokens\":{\"boi_token\":\"<b>\"},\"model_spec"
+      "ific_special_tokens\":{\"image_token\":\"<a>\"}}",
+     .text = "<a> <b>", .ids = "101 1026 1037 1028 30522 102"},
+    {BERT_TXT,
+     .config = "{\"tokenizer_class\":\"BertTokenizer\",\"extra_special_tokens\":{\"boi_token\":\"<b>\"},\"image_toke"
+      "n\":\"<a>\"}",
+     .text = "<a> <b>", .ids = "101 30522 30523 102"},
+    {BERT_TXT, .config = "{\"tokenizer_class\":\"BertTokenizer\",\"additional_special_tokens\":[]}",
+     .map = "{\"additional_special_tokens\":[\"<a>\"]}",
+     .text = "<a>", .ids = "101 1026 1037 1028 102"},
+    {BERT_TXT, .config = "{\"tokenizer_class\":\"BertTokenizer\"}",
+     .map = "{\"additional_special_tokens\":[\"<a>\"]}",
+     .text = "<a>", .ids = "101 30522 102"},
+    {BERT_TXT,
+     .config = "{\"tokenizer_class\":\"BertTokenizer\",\"extra_special_tokens\":[\"<a>\",{\"content\": \"<a>\", \"ls"
+      "trip\": false, \"rstrip\": true, \"single_word\": false, \"normalized\": false, \"special\": false, "
+      "\"__type\": \"AddedToken\"}]}",
+     .text = "<a> x<a>b", .ids = "101 30522 1060 30522 1038 102"},
+    {GPT2_FILES,
+     .config = "{\"tokenizer_class\":\"GPT2Tokenizer\",\"extra_special_tokens\":[\"<a>\",{\"content\": \"<a>\", \"ls"
+      "trip\": false, \"rstrip\": true, \"single_word\": false, \"normalized\": false, \"special\": false, "
+      "\"__type\": \"AddedToken\"}]}",
+     .text = "<a> x<a>b", .ids = "50257 87 50257 65"},
+    {GPT2_FILES,
+     .config = "{\"tokenizer_class\":\"GPT2Tokenizer\",\"extra_special_tokens\":[{\"content\": \"<a>\", \"lstrip\": "
+      "false, \"rstrip\": true, \"single_word\": false, \"normalized\": false, \"special\": false, \"__type"
+      "\": \"AddedToken\"},\"<a>\"]}",
+     .text = "<a> x<a>b", .ids = "50257 2124 50257 65"},
+    {GPT2_FILES,
+     .config = "{\"tokenizer_class\":\"GPT2Tokenizer\",\"pad_token\":{\"content\": \"<a>\", \"lstrip\": false, \"rst"
+      "rip\": false, \"single_word\": false, \"normalized\": false, \"special\": false, \"__type\": \"Added"
+      "Token\"},\"extra_special_tokens\":[{\"content\": \"<a>\", \"lstrip\": false, \"rstrip\": true, \"sin"
+      "gle_word\": false, \"normalized\": false, \"special\": false, \"__type\": \"AddedToken\"}]}",
+     .text = "<a> x<a>b", .ids = "50257 87 50257 65"},
+    {BERT_TXT,
+     .config = "{\"tokenizer_class\":\"BertTokenizer\",\"split_special_tokens\":true,\"added_tokens_decoder\":{\"102"
+      "\":{\"content\": \"[SEP]\", \"lstrip\": false, \"rstrip\": false, \"single_word\": false, \"normaliz"
+      "ed\": false, \"special\": false}}}",
+     .text = "x [SEP]", .ids = "101 1060 1031 19802 1033 102"},
+    {BERT_TXT,
+     .config = "{\"tokenizer_class\":\"BertTokenizer\",\"split_special_tokens\":true,\"extra_special_tokens\":[{\"co"
+      "ntent\": \"<a>\", \"lstrip\": false, \"rstrip\": false, \"single_word\": false, \"normalized\": fals"
+      "e, \"special\": false, \"__type\": \"AddedToken\"}]}",
+     .text = "<a> [SEP]", .ids = "101 30522 1031 19802 1033 102"},
+    {GPT2_FILES, .config = "{\"tokenizer_class\":\"GPT2Tokenizer\",\"split_special_tokens\":true}",
+     .added = "{\"<|endoftext|>\":50256}",
+     .text = "a<|endoftext|>", .ids = "64 27 91 437 1659 5239 91 29"},
+    {BERT_TXT,
+     .config = "{\"tokenizer_class\":\"BertTokenizer\",\"mask_token\":{\"content\": \"Hello\", \"lstrip\": false, \""
+      "rstrip\": false, \"single_word\": false, \"normalized\": true, \"special\": false, \"__type\": \"Add"
+      "edToken\"}}",
+     .added = "{\"Hello\":30522}",
+     .text = "hello HELLO", .ids = "101 30522 30522 102"},
+    {BERT_TXT, .config = "{\"tokenizer_class\":\"BertTokenizer\",\"extra_special_tokens\":[\"<a>\"]}",
+     .find = "[MASK]\n", .replace = "[MASKED]\n",
+     .text = "<a> [MASK]", .ids = "101 30523 30522 102"},
+    {BERT_TXT, .config = "{\"tokenizer_class\":\"BertTokenizer\",\"mask_token\":{\"__type\":\"AddedToken\",\"content\":\"Hello\"}}",
+     .text = "hello HELLO", .ids = "101 7592 7592 102"},
+    {BERT_TXT, .config = "{\"tokenizer_class\":\"BertTokenizer\"}",
+     .map = "{\"mask_token\":{\"content\":\"Hello\"}}",
+     .text = "hello HELLO Hello", .ids = "101 7592 7592 30522 102"},
+    {BERT_TXT,
+     .config = "{\"added_tokens_decoder\":{\"30522\":{\"content\":\"COVID\",\"normalized\":true},\"30523\":{\"content\":\"covid\","
+      "\"normalized\":true}}}", .refused = "added tokens 'COVID' and 'covid' are one text once it is normalized"},
     /* a value of another type than transformers reads, or a key that is there twice */
     {BERT_TXT, .config = "{\"tokenizer_class\":5}",
      .refused = "tokenizer_config.json: tokenizer_class: expected a name, found an integer"},
