@@ -612,11 +612,20 @@ static void release_all(yk_job *job)
 
 static yk_job *volatile hung; /* the last job whose device hangs: kept reachable, so leak checkers stay quiet */
 
+/* A fork has a copy of the job, whose threads, connections and shared memory are its parent's: all of it stays. */
+static int close_parents(yk_job *job)
+{
+    yk__log(YK_LOG_ERROR, "error", "%s", yk_error_text(job));
+    return yk_error_status(job) == YK_E_ARG ? 2 : 1;
+}
+
 int yk_close(yk_job *job)
 {
     YK__ACT_HERE(YK__ACT_CALL);
     if (!job)
         return 1;
+    if (yk__job_is_parents(job))
+        return close_parents(job);
     if (yk_ok(job))
         yk__log_flush(job, true);
     yk__log_close(job);
