@@ -89,7 +89,7 @@ bool yk__count_ranks(yk_job *job)
     const uint32_t n = step->n_counted, agree = n + 3, shard = agree + YK__AGREE_NUMBERS;
     for (uint32_t i = 0; i < n; i++)
         v[i] = step->counted[i].local;
-    v[n] = (double)step->local_rows;
+    v[n] = step->empty ? 0.0 : (double)(step->local_rows - step->padding);
     v[n + 1] = step->empty;
     v[n + 2] = step->norm_values;
     yk__sharding_numbers(job, shard_numbers);
