@@ -40,6 +40,27 @@ const char *yk__call_name(const yk__call *call)
     return call->kind < sizeof names / sizeof *names ? names[call->kind] : "an unknown operation";
 }
 
+static const char *use_name(uint8_t use)
+{
+    static const char *const names[] = {
+        [YK__USE_SUM] = "yk_all_reduce_sum",
+        [YK__USE_MEAN] = "yk_all_reduce_mean",
+        [YK__USE_MAX] = "yk_all_reduce_max",
+        [YK__USE_GATHER] = "yk_gather",
+        [YK__USE_GATHER_OBJECT] = "yk_gather_object",
+        [YK__USE_GATHER_FOR_METRICS] = "yk_gather_for_metrics",
+        [YK__USE_BROADCAST] = "yk_broadcast",
+        [YK__USE_BROADCAST_OBJECT] = "yk_broadcast_object",
+        [YK__USE_PAD] = "yk_pad_across_ranks",
+        [YK__USE_BARRIER] = "yk_barrier",
+        [YK__USE_MAKE_DIR] = "yk_make_dir",
+        [YK__USE_MAIN_FIRST] = "yk_main_first_begin or yk_main_first_end",
+        [YK__USE_TRIGGER] = "yk_check_trigger",
+        [YK__USE_PRINT] = "yk_print_in_order",
+    };
+    return use < sizeof names / sizeof *names ? names[use] : NULL;
+}
+
 uint64_t yk__call_bytes(const yk__call *call)
 {
     return call->count * yk_dtype_bytes(call->dtype) * (call->rows ? call->rows : 1);
@@ -85,6 +106,7 @@ static void fill_call(yk__request *request, yk__call *call)
     call->root = d->buffer ? (uint32_t)(d->offset / PLACE) : d->root;
     call->rows = d->rows;
     call->count = d->count;
+    call->use = comm->id == YK__COMM_WORLD ? (uint8_t)coll->use : YK__USE_NONE;
     call->no_rows = coll->no_rows && *coll->no_rows;
     note_place(coll, d, call);
 }
@@ -126,7 +148,7 @@ float yk__coll_shown(const yk__coll *coll, uint32_t rank)
 bool yk__call_same(const yk__call *a, const yk__call *b)
 {
     return a->comm == b->comm && a->kind == b->kind && a->dtype == b->dtype && a->op == b->op && a->root == b->root &&
-           a->rows == b->rows && a->count == b->count;
+           a->rows == b->rows && a->count == b->count && a->use == b->use;
 }
 
 static void describe_call(const yk__coll *coll, uint32_t rank, const yk__call *c, char *text, size_t size)
@@ -141,6 +163,8 @@ static void describe_call(const yk__coll *coll, uint32_t rank, const yk__call *c
         snprintf(text + strlen(text), size - strlen(text), " from rank %u", c->root);
     else if (c->root)
         snprintf(text + strlen(text), size - strlen(text), " at element %llu of a block", (unsigned long long)c->root * PLACE);
+    if (use_name(c->use))
+        snprintf(text + strlen(text), size - strlen(text), " of %s", use_name(c->use));
     if (c->no_rows)
         snprintf(text + strlen(text), size - strlen(text), ", with no rows of the step,");
     if (*file)

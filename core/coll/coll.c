@@ -117,6 +117,13 @@ void yk__coll_rows(yk__coll *coll, const bool *none)
     coll->no_rows = none;
 }
 
+yk__coll_use yk__coll_used_by(yk__coll *coll, yk__coll_use use)
+{
+    const yk__coll_use before = coll->use;
+    coll->use = use;
+    return before;
+}
+
 /* ---- The end of the job -------------------------------------------------------------------------------------------- */
 
 void yk__coll_abort(yk__coll *coll, const yk_error *why)

@@ -53,6 +53,8 @@ bool yk__coll_sends(const yk__coll *coll); /* true if requests go over messages,
 void yk__coll_free(yk__coll *coll);
 void yk__coll_place(yk__coll *coll, void (*place)(const char **file, int *line)); /* file: NULL or a string that stays */
 void yk__coll_rows(yk__coll *coll, const bool *none); /* *none: this rank has no rows in the step, for errors; it stays */
+/* The function of yoke.h that makes the requests on the world from here on; ranks compare it. Returns the one before. */
+yk__coll_use yk__coll_used_by(yk__coll *coll, yk__coll_use use);
 /* Ends the job for all ranks with this error; every wait returns it. */
 void yk__coll_abort(yk__coll *coll, const yk_error *why);
 bool yk__coll_why(const yk__coll *coll, yk_error *err); /* true once the job must end; *err is then the error that ended it */

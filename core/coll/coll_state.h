@@ -27,7 +27,8 @@ typedef struct yk__call {
     uint32_t rows;
     uint64_t count;
     int32_t line;
-    char file[83];
+    char file[82];
+    uint8_t use;     /* a yk__coll_use */
     uint8_t no_rows; /* the rank has no rows in the step */
 } yk__call;
 
@@ -92,6 +93,7 @@ struct yk__coll {
     uint32_t comms;
     void (*place)(const char **file, int *line);
     const bool *no_rows; /* yk__coll_rows; NULL if unknown */
+    yk__coll_use use;    /* of the requests on the world that begin */
     yk_status (*meeting)(void *arg, yk_error *err); /* yk__coll_before_meeting */
     void *meeting_arg;
     uint32_t order, common;

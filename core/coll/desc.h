@@ -57,6 +57,25 @@ typedef enum yk__coll_op {
     YK__COLL_MOMENTS
 } yk__coll_op;
 
+/* The function of yoke.h that makes a request on the user's memory. Several make equal requests, such as a sum and a mean. */
+typedef enum yk__coll_use {
+    YK__USE_NONE,
+    YK__USE_SUM,
+    YK__USE_MEAN,
+    YK__USE_MAX,
+    YK__USE_GATHER,
+    YK__USE_GATHER_OBJECT,
+    YK__USE_GATHER_FOR_METRICS,
+    YK__USE_BROADCAST,
+    YK__USE_BROADCAST_OBJECT,
+    YK__USE_PAD,
+    YK__USE_BARRIER,
+    YK__USE_MAKE_DIR,
+    YK__USE_MAIN_FIRST,
+    YK__USE_TRIGGER,
+    YK__USE_PRINT
+} yk__coll_use;
+
 #define YK__COLL_SMALL 65536u /* bytes of one rank's part of a small collective, at most */
 #define YK__COLL_REQUESTS 32u /* requests in progress on one communicator, at most */
 

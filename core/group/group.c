@@ -51,11 +51,14 @@ struct yk__group {
 enum { EXIT_SECONDS = 4 }; /* seconds for the last messages of a process that exits */
 
 static yk__group *joined; /* a process joins one group at a time */
+static pid_t joined_by;   /* a fork of the rank is no rank */
 static yk__group *volatile left_at_exit; /* never freed, as the allocator has locks too; volatile, so that a leak checker sees it */
 
-/* True if a launcher prints the error; else this process prints it. */
+/* True if a launcher prints the error; else this process prints it, as does a fork of a rank. */
 bool yk__group_report(const yk_error *why)
 {
+    if (joined && joined_by != getpid())
+        return false;
     if (!joined)
         return yk__control_report(yk__launch_fd(), why);
     yk__group_abort(joined, why); /* ends the other ranks before this rank leaves, so that each of them reports the reason */
@@ -193,6 +196,7 @@ yk_status yk__group_join(const char *name, yk__group **out, yk_error *err)
     if (join_job(&origin, name, &control, err) || group_new(control, &g, err))
         return err->status;
     joined = g;
+    joined_by = getpid();
     yk__control_met(control);
     yk__log_set_rank((int)g->rank);
     *out = g;

@@ -19,7 +19,7 @@
 static void job_cancel(yk_job *job)
 {
     yk_error why = YK_ERROR_INIT;
-    if (atomic_exchange(&job->cancelling, true))
+    if (yk__job_is_parents(job) || atomic_exchange(&job->cancelling, true))
         return;
     if (job->team.world > 1)
         snprintf(job->cancel_text, sizeof job->cancel_text, "rank %u: " CANCELLED, job->team.rank);

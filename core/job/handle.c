@@ -4,6 +4,9 @@
  *
  * The table of open jobs serves all threads: its writers and yk_cancel take a lock, and yk__job_of reads it without. The user's place, and
  * the job last used, belong to the calling thread. A job's first error ends the job on all ranks (fail_at).
+ *
+ * A job belongs to the process that opened it. In a fork its memory is the parent's at that moment, its shared memory and its connections
+ * are the parent's still, and its threads are not there. So a fork's calls on it fail, and leave the parent's job alone.
  */
 #include <pthread.h>
 #include <stdarg.h>
@@ -18,6 +21,26 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(yk_job *) table[JOBS];
 static _Atomic uint16_t serial_of[JOBS]; /* by place in the table; 0: free. Another thread may free a job at any time, with its own copy */
 static uint16_t serials;
+
+static pthread_once_t forks_once = PTHREAD_ONCE_INIT;
+static atomic_uint forks; /* of this process from its parent, its parent from its own, and so on, since the first job was opened */
+
+static void fork_count(void)
+{
+    atomic_fetch_add(&forks, 1);
+}
+
+static void forks_watch(void)
+{
+    pthread_atfork(NULL, NULL, fork_count);
+}
+
+bool yk__job_is_parents(const yk_job *job)
+{
+    return job->forks != atomic_load_explicit(&forks, memory_order_relaxed);
+}
+
+#define PARENTS "the job belongs to the process that opened it, and this process is a fork of that: expected a job of its own (yk_open)"
 
 static _Thread_local const char *here_file;
 static _Thread_local int here_line;
@@ -59,6 +82,8 @@ static uint16_t serial_next(void)
 yk_status yk__job_register(yk_job *job, yk_error *err)
 {
     yk_status s = YK_E_ARG;
+    pthread_once(&forks_once, forks_watch);
+    job->forks = atomic_load(&forks);
     pthread_mutex_lock(&lock);
     for (int i = 0; i < JOBS && s; i++)
         if (!atomic_load(&table[i])) {
@@ -128,9 +153,9 @@ static void fail_at(yk_job *job, yk_error *err, const yk__call_site *at)
         at = at ? at : &here;
         if (at->file)
             yk__fail_in(&job->error, "%s:%d", at->file, at->line);
-        if (job->team.group)
+        if (job->team.group && !yk__job_is_parents(job))
             yk__group_abort(job->team.group, &job->error);
-        if (job->emergency.failed)
+        if (job->emergency.failed && !yk__job_is_parents(job))
             job->emergency.failed(job);
     }
     *err = (yk_error)YK_ERROR_INIT;
@@ -179,11 +204,13 @@ bool yk__job_trains(yk_job *job, const char *call)
 bool yk_ok(const yk_job *job)
 {
     yk__advance(); /* nearly every call passes here */
-    return job && job->error.status == YK_OK && !atomic_load_explicit(&job->cancelled, memory_order_relaxed);
+    return job && job->error.status == YK_OK && !atomic_load_explicit(&job->cancelled, memory_order_relaxed) && !yk__job_is_parents(job);
 }
 
 yk_status yk_error_status(const yk_job *job)
 {
+    if (job && !job->error.status && yk__job_is_parents(job))
+        return YK_E_ARG;
     if (job && !job->error.status && atomic_load(&job->cancelled))
         return YK_E_CANCELLED;
     return job ? job->error.status : YK_E_MEM;
@@ -191,6 +218,8 @@ yk_status yk_error_status(const yk_job *job)
 
 const char *yk_error_text(const yk_job *job)
 {
+    if (job && !job->error.status && yk__job_is_parents(job))
+        return PARENTS;
     if (job && !job->error.status && atomic_load(&job->cancelled))
         return job->cancel_text;
     return job ? job->error.text : "out of memory";
@@ -214,6 +243,8 @@ bool yk__is_none(yk_t x)
 
 bool yk__job_alive(yk_job *job)
 {
+    if (job && !job->error.status && yk__job_is_parents(job))
+        yk__job_failf(job, YK_E_ARG, PARENTS);
     if (job && job->step.trace.error.status)
         yk__job_fail(job, &job->step.trace.error);
     if (job && atomic_load_explicit(&job->cancelled, memory_order_relaxed))

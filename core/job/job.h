@@ -104,6 +104,7 @@ typedef struct yk__emergency {
 
 struct yk_job {
     uint16_t serial, gen;
+    unsigned forks; /* yk__job_is_parents */
     yk_error error; /* the first failure, after the user's place */
     _Atomic(bool) cancelling, cancelled; /* set by yk_cancel on any thread; set once cancel_text is written */
     char cancel_text[64];
@@ -169,6 +170,7 @@ bool yk__job_trains(yk_job *job, const char *call); /* false, with an error that
 void yk__here_place(const char **file, int *line); /* place of the user's last call; *file is NULL if unknown */
 const char *yk__here_text(char *buf, size_t n); /* "FILE:LINE" of the user's last call */
 void yk__cancel_noticed(yk_job *job); /* fails the job after yk_cancel */
+bool yk__job_is_parents(const yk_job *job); /* the job belongs to a process that this one was forked from */
 bool yk__job_alive(yk_job *job); /* yk_ok, after taking over the graph's failure */
 /* Begins the next call of the step: the number for its nodes, and its place. */
 void yk__op_begin(yk_job *job, const char *name);

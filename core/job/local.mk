@@ -12,7 +12,8 @@ libyokecore_la_SOURCES += core/job/trace/agree.c core/job/trace/agree.h core/job
 	core/job/team/job_join.c core/job/team/job_join.h core/job/team/local_sgd.c core/job/team/local_sgd.h \
 	core/job/loop/job_log.c core/job/loop/job_log.h core/job/session/main_rank.c core/job/trace/op.h core/job/trace/op_layer.c \
 	core/job/trace/op_loss.c core/job/trace/op_math.c core/job/trace/op_norm.c core/job/trace/op_pack.c core/job/trace/op_shape.c \
-	core/job/session/open.c core/job/session/open.h core/job/operand.c core/job/operand.h core/job/opt.c core/job/opt.h \
+	core/job/team/coll_use.h core/job/session/open.c core/job/session/open.h core/job/operand.c core/job/operand.h \
+	core/job/opt.c core/job/opt.h \
 	core/job/owned.c core/job/owned.h core/job/team/rank_pace.c core/job/team/rank_pace.h core/job/param.c core/job/param.h \
 	core/job/team/rank_device.c core/job/team/rank_device.h core/job/team/precision.c core/job/team/precision.h \
 	core/job/team/ranks.c core/job/loop/read.c core/job/loop/read.h core/job/recipe.c core/job/recipe.h \

@@ -91,6 +91,11 @@ uint64_t yk__recipes_sign(const yk__recipes *r, uint64_t loss)
     return assigned_sign(r, yk__hash_u64(yk__hash_u64(YK_HASH_SEED, loss), r->late), 0);
 }
 
+uint64_t yk__recipes_late(const yk__recipes *r)
+{
+    return assigned_sign(r, r->late, r->n_compared);
+}
+
 void yk__recipes_compared(yk__recipes *r)
 {
     r->n_compared = r->n_assigned;
@@ -99,7 +104,7 @@ void yk__recipes_compared(yk__recipes *r)
 
 void yk__recipes_clear(yk__recipes *r)
 {
-    r->late = assigned_sign(r, r->late, r->n_compared);
+    r->late = yk__recipes_late(r);
     r->n_made = r->n_operand = r->n_setting = r->n_assigned = r->n_compared = 0;
 }
 

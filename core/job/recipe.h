@@ -47,6 +47,7 @@ uint64_t yk__recipe_end(yk__recipes *r); /* sign of a result of the current call
 void yk__recipe_assigned(yk__recipes *r, uint64_t sign);
 const yk__recipe *yk__recipe_find(const yk__recipes *r, uint64_t sign); /* NULL for a parameter or an unknown sign */
 uint64_t yk__recipes_sign(const yk__recipes *r, uint64_t loss); /* sign of the step's work: its loss (0 if none) and its assigned values */
+uint64_t yk__recipes_late(const yk__recipes *r); /* hash of values assigned since the comparison; 0 if none */
 void yk__recipes_compared(yk__recipes *r); /* the ranks have compared everything so far */
 void yk__recipes_clear(yk__recipes *r); /* called at the end of a step */
 void yk__recipes_free(yk__recipes *r);

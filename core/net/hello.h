@@ -27,7 +27,7 @@
 
 #define YK__HELLO_ANY UINT32_MAX
 #define YK__HELLO_BYTES 104u
-#define YK__HELLO_VERSION 4u
+#define YK__HELLO_VERSION 5u
 #define YK__HELLO_SECONDS 5
 #define YK__HELLO_PENDING 64 /* connections that a listener has not yet accepted */
 

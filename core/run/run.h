@@ -185,6 +185,7 @@ typedef struct yk__update {
     double clip_value;     /* 0: none */
     bool check_finite;     /* skip the update if any rank has a gradient that is not finite */
     bool rests;            /* LocalSGD: this rank has no gradients, its parameters stay */
+    uint32_t sign;         /* of the update's settings, 20 bits; an update of ranks with unlike signs fails */
 } yk__update;
 
 typedef struct yk__updated {
@@ -192,9 +193,10 @@ typedef struct yk__updated {
     bool skipped;          /* not finite; nothing was changed */
     uint32_t bad_param;    /* then: first parameter with such a gradient, or UINT32_MAX */
     bool not_finite;       /* the error says that gradients are not finite, on all ranks */
+    bool unlike;           /* the error says that signs differ, on all ranks; nothing was changed */
 } yk__updated;
 
-/* Collective. After an error only out->not_finite is set. */
+/* Collective. After an error only out->not_finite and out->unlike are set. */
 yk_status yk__engine_update(yk__engine *e, const yk__update *u, yk__updated *out, yk_error *err);
 
 /* The loss scale is `factor` times the last one: scales the rounding errors that are added to the next gradients. */

@@ -145,13 +145,25 @@ static yk_status publish_values(yk__updater *u, yk_error *err)
     return u->params->way.publish(u, err);
 }
 
+static bool signs_agree(const double sum[YK__SIGN_NUMBERS])
+{
+    return (uint64_t)sum[0] * (uint64_t)sum[2] == (uint64_t)sum[1] * (uint64_t)sum[1]; /* below 2^60 */
+}
+
 /* Judges the update by the sums. *factor: of clipping. done->skipped: the update must change nothing. */
 static yk_status judge_gradients(yk__updater *u, const yk__update *update, yk__updated *done, double *factor, yk_error *err)
 {
     double sum[2];
     *factor = 1.0;
+    u->signs[0] = 1.0;
+    u->signs[1] = update->sign;
+    u->signs[2] = (double)update->sign * update->sign;
     if (u->params->way.norm(u, update->divisor, sum, err))
         return err->status;
+    done->unlike = !signs_agree(u->signs);
+    if (done->unlike)
+        return yk__fail(err, YK_E_ARG, "ranks are about to update differently: every rank must run the same program with the same "
+                        "settings");
     u->divisor = update->divisor;
     done->grad_norm = sum[1] > 0.0 ? INFINITY : sqrt(sum[0]); /* ways to add up differ in their sums of values that are not finite */
     done->skipped = update->check_finite && sum[1] > 0.0;
@@ -177,6 +189,7 @@ yk_status yk__updater_run(yk__updater *u, const yk__update *update, yk__updated 
     yk__exchange_updating(p->exchange, true);
     if (yk__params_reduce(p, err) || judge_gradients(u, update, &done, &factor, err)) {
         out->not_finite = done.not_finite;
+        out->unlike = done.unlike;
         return err->status;
     }
     yk__exchange_updating(p->exchange, true); /* a wait for excluded ranks within reduce or norm published the update before */

@@ -29,9 +29,9 @@
  * C++ leaves it out: yk_open(&config). A binding, or a call through a pointer to the function, passes it. Members that an older, shorter
  * struct lacks are zero. A longer struct works if the rest of it is zero; else the call fails the job.
  *
- * Threads: a job and all objects made on it belong to one thread. Shapes are row-major, [outermost, .., innermost],
- * images NCHW. Axes count from 0, negative ones (int32_t) from the end. Letters in shapes: n rows, B batch, T tokens, C channels or
- * classes, H heads or height, W width, D width of a head.
+ * Threads: a job and all objects made on it belong to one thread, in the process that opened it. Shapes are row-major,
+ * [outermost, .., innermost], images NCHW. Axes count from 0, negative ones (int32_t) from the end. Letters in shapes: n rows, B batch,
+ * T tokens, C channels or classes, H heads or height, W width, D width of a head.
  */
 #ifndef YOKE_H
 #define YOKE_H
@@ -534,7 +534,7 @@ YK_API void yk_full_precision_end(yk_job *job);
  * several losses before the call. Waits only for other ranks, and only when it compares counts or settings. */
 YK_API void yk_backward(yk_t loss);
 /* Clips the next optimizer step's gradients: g *= min(1, max / (norm + 1e-6)), norm as yk_grad_norm. yk_backward fails if ranks clip
- * differently, in the same step if the call came before it. */
+ * differently, and yk_step if the call came after it, before it updates. */
 YK_API void yk_clip_norm(yk_job *job, float max);
 /* Clips each gradient element of the next optimizer step to [-max, max]. */
 YK_API void yk_clip_value(yk_job *job, float max);

@@ -9,11 +9,22 @@
 #include "tests/support/ranks.h"
 
 #define DEVICES "cpu:0! cpu:0! cpu:0!"
+#define OTHER_UPDATE "another update (learning rate, clipping, states assigned after yk_backward) than rank 0 (cpu:0!): "
 #define OTHER_PARAMETERS "other parameters (name, shape, init or values given, group, frozen or not) than rank 0 (cpu:0!): "
 
 static bool rank_differs(yk_job *job, const char *mode, const char *what)
 {
     return yk_rank(job) == 2 && !strcmp(mode, what);
+}
+
+/* The ranks differ in one step, the last. */
+static bool is_single(const char *mode)
+{
+    static const char *const single[] = {"clip at once", "clip", "clip value", "late rate", "late"};
+    for (size_t i = 0; i < sizeof single / sizeof *single; i++)
+        if (!strcmp(mode, single[i]))
+            return true;
+    return false;
 }
 
 static yk_opt *make_opt(yk_job *job, const char *mode)
@@ -23,6 +34,8 @@ static yk_opt *make_opt(yk_job *job, const char *mode)
                       : yk_adamw(job, &(yk_adam_config){.lr = rank_differs(job, mode, "rate") ? 0.02 : 0.01,
                                                         .beta1 = rank_differs(job, mode, "beta") ? 0.8 : 0.9,
                                                         .weight_decay = rank_differs(job, mode, "decay") ? 0.1 : 0});
+    if (!strncmp(mode, "group", 5))
+        yk_opt_group(opt, rank_differs(job, mode, "group rate") ? 2 : 1, rank_differs(job, mode, "group decay") ? 0.5 : 0);
     if (!strcmp(mode, "schedule"))
         yk_schedule(opt, &(yk_sched_config){.name = yk_rank(job) == 2 ? "cosine" : "linear", .total_steps = 100});
     return opt;
@@ -34,7 +47,8 @@ static void ranks_step(yk_job *job, const char *mode, yk_opt *opt, const yk_t w[
     const float x[8] = {1, 2, 3, 4, 4, 3, 2, 1};
     const int32_t y[2] = {0, 1}, row[2] = {(int32_t)yk_rank(job), 3};
     const int64_t n = yk_rank(job) == 0 ? 2 : yk_rank(job) == 1 ? 0 : 1, xd[2] = {n, 4};
-    yk_set_rows(job, n, row, rank_differs(job, mode, "global rows") ? 4 : 3);
+    if (!rank_differs(job, mode, "no rows set"))
+        yk_set_rows(job, n, row, rank_differs(job, mode, "global rows") ? 4 : !strcmp(mode, "rows of one rank") ? 2 : 3);
     if (rank_differs(job, mode, "evaluates"))
         yk_train(job, false);
     yk_t h = yk_linear(yk_input(job, YK_F32, 2, xd, x), w[0], YK_NO);
@@ -61,7 +75,17 @@ static void ranks_step(yk_job *job, const char *mode, yk_opt *opt, const yk_t w[
         yk_assign(state, yk_scale(state, yk_rank(job) == 2 ? 3 : 2));
     if (!strcmp(mode, "clip"))
         yk_clip_norm(job, yk_rank(job) == 2 ? 2 : 1);
+    if (rank_differs(job, mode, "clip value"))
+        yk_clip_value(job, 0.5f);
+    if (rank_differs(job, mode, "late rate"))
+        yk_set_lr(opt, 0.5);
     yk_step(opt);
+    if (!is_single(mode))
+        return;
+    float v[12]; /* after an update of unlike settings the ranks' slices would be of both */
+    yk_param_read(w[0], v, 12);
+    if (yk_ok(job))
+        fprintf(stderr, "%s: the parameters were updated\n", mode);
 }
 
 static int rank_train(const char *mode)
@@ -74,6 +98,10 @@ static int rank_train(const char *mode)
         c.seed = (1ull << 53) + odd;
     c.hash_every = odd && !strcmp(mode, "hash") ? 7 : 0;
     c.accumulate = odd && !strcmp(mode, "accumulate") ? 2 : 1;
+    if (!strcmp(mode, "within")) {
+        c.shard = "params";
+        c.shard_within = odd ? "host" : NULL;
+    }
     if (!strcmp(mode, "precision"))
         c.precision = odd ? YK_BF16 : YK_F8E4M3;
     yk_job *job = yk_open(&c);
@@ -89,7 +117,7 @@ static int rank_train(const char *mode)
     if (rank_differs(job, mode, "more"))
         yk_param(job, "unused", 1, b, (yk_init){YK_INIT_ONES, 0, 0});
     yk_opt *opt = make_opt(job, mode);
-    for (int i = 0; i < (strcmp(mode, "clip at once") ? 3 : 1) && yk_ok(job); i++)
+    for (int i = 0; i < (is_single(mode) ? 1 : 3) && yk_ok(job); i++)
         ranks_step(job, mode, opt, w);
     return yk_close(job);
 }
@@ -147,7 +175,12 @@ static const struct {
     {"hash", "other settings of the optimizer than rank 0 (cpu:0!): steps between hashes 7, not 100"},
     {"rate", "another learning rate or schedule than rank 0 (cpu:0!): rate 0.02, not 0.01"},
     {"schedule", "another learning rate or schedule"},
-    {"clip", "another clipping, loss scale or precision than rank 0 (cpu:0!): largest norm 2, not 1"},
+    {"clip", OTHER_UPDATE "largest norm 2, not 1"},
+    {"clip value", OTHER_UPDATE "largest value 0.5, not 0"},
+    {"late rate", OTHER_UPDATE "rate 0.5, not 0.01"},
+    {"group rate", "other settings of the optimizer than rank 0 (cpu:0!): a group's factor on the rate 2, not 1"},
+    {"group decay", "other settings of the optimizer than rank 0 (cpu:0!): a group's weight decay 0.5, not 0"},
+    {"no rows set", "another place in the data than rank 0 (cpu:0!): calls of yk_set_rows 0, not 1"},
     {"precision", "another clipping, loss scale or precision than rank 0 (cpu:0!): precision 2, not 9"},
     {"clip at once", "another clipping, loss scale or precision than rank 0 (cpu:0!): largest norm 2, not 1"},
     {"accumulate", "micro batches in an accumulation window 2, not 1"},
@@ -160,7 +193,7 @@ static const struct {
     {"written", OTHER_PARAMETERS "w1"},
     {"frozen", OTHER_PARAMETERS "w1"},
     {"global rows", "another place in the data than rank 0 (cpu:0!): rows of the global micro batch 4, not 3"},
-    {"late", "another graph (its operations, their order, operands and settings) than rank 0 (cpu:0!): it assigned something else"},
+    {"late", "another update (learning rate, clipping, states assigned after yk_backward) than rank 0 (cpu:0!): every"},
     {"assigned", ": yk_scale with factor 3 at"},
     {"scale", ": yk_scale with factor 3 at"},
     {"evaluates", ": yk_linear with yk_train off 1 at"},
@@ -174,6 +207,7 @@ START_TEST(a_rank_that_does_other_things_is_named)
     ck_assert_msg(code == 2, "%s: exit code %d: %s", odd_ranks[_i].mode, code, said);
     ck_assert_msg(strstr(said, "rank 2 (cpu:0!) has ") && strstr(said, odd_ranks[_i].words), "%s: %s", odd_ranks[_i].mode, said);
     ck_assert_msg(strstr(said, "every rank must run the same program"), "%s", said);
+    ck_assert_msg(!strstr(said, "the parameters were updated"), "%s: %s", odd_ranks[_i].mode, said);
 }
 END_TEST
 
@@ -202,6 +236,27 @@ START_TEST(what_may_differ_does)
 }
 END_TEST
 
+/* The global batch of a program that gives the rows of its own rank. */
+START_TEST(rows_beyond_the_global_batch_are_refused)
+{
+    char said[4096];
+    ck_assert_int_eq(ranks_run(DEVICES, "rows of one rank", said, sizeof said), 2);
+    ck_assert_msg(strstr(said, "yk_set_rows: the ranks hold 3 rows of a global micro batch of 2: expected each row on one rank"), "%s",
+                  said);
+}
+END_TEST
+
+START_TEST(slices_within_hosts_are_for_every_rank)
+{
+    char said[4096];
+    setenv("YOKE_TRANSPORT", "sock", 1); /* where such ranks would wait for each other */
+    const int code = ranks_run(DEVICES, "within", said, sizeof said);
+    unsetenv("YOKE_TRANSPORT");
+    ck_assert_msg(code == 2 && strstr(said, "yk_config.shard_within (--shard-within) is world on rank 0 (cpu:0!) and host on rank 2 "
+                                            "(cpu:0!): expected the same on all ranks"), "%d: %s", code, said);
+}
+END_TEST
+
 START_TEST(a_pipe_is_for_one_rank)
 {
     char said[4096];
@@ -220,6 +275,8 @@ int main(int argc, char **argv)
     tcase_add_loop_test(t, a_rank_that_does_other_things_is_named, 0, sizeof odd_ranks / sizeof *odd_ranks);
     tcase_add_test(t, graphs_that_part_name_the_lines_of_both_ranks);
     tcase_add_test(t, what_may_differ_does);
+    tcase_add_test(t, rows_beyond_the_global_batch_are_refused);
+    tcase_add_test(t, slices_within_hosts_are_for_every_rank);
     tcase_add_test(t, a_pipe_is_for_one_rank);
     return suite_run("agree", t);
 }

@@ -25,13 +25,14 @@ TESTS += $(RANKS_SH)
 noinst_HEADERS += tests/dist/coll_small.h tests/dist/losses.h tests/dist/net.h tests/dist/own_way.h
 if WITH_CHECK
 UNIT_TESTS += tests/dist/agree.test tests/dist/coll.test tests/dist/collect.test tests/dist/emergency.test tests/dist/engine.test \
-	tests/dist/first_values.test \
+	tests/dist/first_values.test tests/dist/forked_rank.test \
 	tests/dist/function.test tests/dist/homes.test tests/dist/hosts.test tests/dist/island.test tests/dist/job_loop.test \
 	tests/dist/job_losses.test tests/dist/job_ranks.test tests/dist/killed_save.test tests/dist/local_sgd.test \
 	tests/dist/message.test tests/dist/host_updates.test tests/dist/operands.test tests/dist/precision.test tests/dist/program.test \
 	tests/dist/pulled.test \
 	tests/dist/roles.test tests/dist/shm.test \
-	tests/dist/sliced.test tests/dist/topology.test tests/dist/train.test tests/dist/uneven.test tests/dist/within_window.test \
+	tests/dist/sliced.test tests/dist/topology.test tests/dist/train.test tests/dist/uneven.test tests/dist/unlike_calls.test \
+	tests/dist/within_window.test \
 	tests/dist/written.test
 TSAN_TESTS += tests/dist/coll.test tests/dist/collect.test tests/dist/emergency.test tests/dist/hosts.test tests/dist/island.test \
 	tests/dist/local_sgd.test tests/dist/message.test tests/dist/pulled.test tests/dist/roles.test tests/dist/shm.test \

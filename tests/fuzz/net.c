@@ -98,8 +98,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 #ifndef YK_LIBFUZZER
-#define HELLO "\4"
-_Static_assert(YK__HELLO_VERSION == 4, "HEAD has the version of good seeds");
+#define HELLO "\5"
+_Static_assert(YK__HELLO_VERSION == 5, "HEAD has the version of good seeds");
 #define HEAD(message, from, to) \
     "\x59\x48\x4c\x4f" message "\0" HELLO "\0\2\0\0\0\0\0\0\0" from "\0\0\0" to "\0\0\0\2\0\0\0\0\0\0\0\5\0\0\0\0\0\0\0"
 #define NONCE "0123456789abcdef0123456789abcdef"

@@ -20,6 +20,7 @@
 #include "core/job/opt.h"
 #include "core/job/team/local_sgd.h"
 #include "core/job/team/share.h"
+#include "core/job/trace/agree.h"
 #include "core/job/trace/blame.h"
 
 static void fill_hyper(yk_opt *opt)
@@ -111,8 +112,13 @@ static bool window_update(yk_opt *opt)
                           .clip_norm = job->clip.norm,
                           .clip_value = job->clip.value,
                           .check_finite = job->scaling,
-                          .rests = !(share > 0.0)};
+                          .rests = !(share > 0.0),
+                          .sign = job->team.world > 1 ? yk__agree_update_sign(job) : 0};
     if (yk__engine_update(job->engine, &u, &done, &err)) {
+        if (done.unlike) {
+            yk__agree_update_tell(job);
+            return false;
+        }
         if (done.not_finite) {
             char why[YK__NONFINITE_TEXT], text[sizeof err.text];
             memcpy(text, err.text, sizeof text);

@@ -13,6 +13,7 @@
 
 #include "core/data/shard.h"
 #include "core/job/config_size.h"
+#include "core/job/team/coll_use.h"
 
 enum { SUM_MOST = YK__COLL_SMALL / sizeof(double) }; /* numbers in one message of a sum, at most */
 
@@ -45,6 +46,7 @@ static yk_status sum_first(yk_job *job, double *v, uint32_t n, uint32_t *done, y
 
 void yk_all_reduce_sum(yk_job *job, double *v, uint32_t n)
 {
+    YK__USE_HERE(job, YK__USE_SUM);
     uint32_t done = 0;
     yk_error err = YK_ERROR_INIT;
     if (has_peers(job) && n >= SUM_MOST && sum_first(job, v, n, &done, &err))
@@ -56,6 +58,7 @@ void yk_all_reduce_sum(yk_job *job, double *v, uint32_t n)
 
 void yk_all_reduce_mean(yk_job *job, double *v, uint32_t n)
 {
+    YK__USE_HERE(job, YK__USE_MEAN);
     yk_all_reduce_sum(job, v, n);
     for (uint32_t i = 0; yk_ok(job) && i < n; i++)
         v[i] /= job->team.world;
@@ -110,6 +113,7 @@ static yk_status all_gather(yk_job *job, const void *in, size_t bytes, unsigned 
 
 void yk_gather(yk_job *job, const void *data, size_t bytes, void *all)
 {
+    YK__USE_HERE(job, YK__USE_GATHER);
     yk_error err = YK_ERROR_INIT;
     if (yk_ok(job) && all_gather(job, data, bytes, all, &err))
         yk__job_fail(job, &err);
@@ -127,6 +131,7 @@ static double largest_of(const double *all, size_t stride, uint32_t ranks)
 
 void yk_all_reduce_max(yk_job *job, double *v, uint32_t n)
 {
+    YK__USE_HERE(job, YK__USE_MAX);
     yk_error err = YK_ERROR_INIT;
     if (!has_peers(job) || !n)
         return;
@@ -176,6 +181,7 @@ static yk_status gather_unlike(yk_job *job, const void *data, size_t bytes, yk_e
 
 const void *yk_gather_object(yk_job *job, const void *data, size_t bytes, const size_t **size)
 {
+    YK__USE_HERE(job, YK__USE_GATHER_OBJECT);
     yk_error err = YK_ERROR_INIT;
     *size = NULL;
     if (!yk_ok(job))
@@ -210,6 +216,7 @@ static yk_status rows_gather(yk_job *job, const void *data, size_t row_bytes, in
 
 const void *yk_gather_for_metrics(yk_job *job, const void *data, size_t row_bytes, int64_t *rows)
 {
+    YK__USE_HERE(job, YK__USE_GATHER_FOR_METRICS);
     yk_error err = YK_ERROR_INIT;
     int64_t all = 0;
     *rows = 0;
@@ -237,6 +244,7 @@ static yk_status bytes_broadcast(yk_job *job, void *data, size_t bytes, uint32_t
 
 void yk_broadcast(yk_job *job, void *data, size_t bytes, uint32_t root)
 {
+    YK__USE_HERE(job, YK__USE_BROADCAST);
     yk_error err = YK_ERROR_INIT;
     if (yk_ok(job) && bytes_broadcast(job, data, bytes, root, &err))
         yk__job_fail(job, &err);
@@ -244,6 +252,7 @@ void yk_broadcast(yk_job *job, void *data, size_t bytes, uint32_t root)
 
 const void *yk_broadcast_object(yk_job *job, const void *data, size_t *bytes, uint32_t root)
 {
+    YK__USE_HERE(job, YK__USE_BROADCAST_OBJECT);
     yk_error err = YK_ERROR_INIT;
     uint64_t n = *bytes;
     if (!yk_ok(job))
@@ -346,6 +355,7 @@ static yk_status pad_all(yk_job *job, yk_dtype dtype, uint32_t dims, int64_t *di
 const void *(yk_pad_across_ranks)(yk_job *job, yk_dtype dtype, uint32_t dims, int64_t *dim, const void *data, const yk_pad_config *c,
                                   size_t size)
 {
+    YK__USE_HERE(job, YK__USE_PAD);
     yk_pad_config whole;
     yk_error err = YK_ERROR_INIT;
     if (!yk_ok(job))

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/job/job.h"
+#include "core/job/team/coll_use.h"
 
 uint32_t yk_local_rank(const yk_job *job)
 {
@@ -44,12 +44,14 @@ static bool comes_first(const yk_job *job, bool local)
 
 void yk_main_first_begin(yk_job *job, bool local)
 {
+    YK__USE_HERE(job, YK__USE_MAIN_FIRST);
     if (yk_ok(job) && !comes_first(job, local))
         yk_barrier(job);
 }
 
 void yk_main_first_end(yk_job *job, bool local)
 {
+    YK__USE_HERE(job, YK__USE_MAIN_FIRST);
     if (yk_ok(job) && comes_first(job, local))
         yk_barrier(job);
 }
@@ -62,6 +64,7 @@ void yk_set_trigger(yk_job *job)
 
 bool yk_check_trigger(yk_job *job)
 {
+    YK__USE_HERE(job, YK__USE_TRIGGER);
     double raised = job && job->trigger;
     if (!yk_ok(job))
         return false;
@@ -72,6 +75,7 @@ bool yk_check_trigger(yk_job *job)
 
 void yk_print_in_order(yk_job *job, const char *fmt, ...)
 {
+    YK__USE_HERE(job, YK__USE_PRINT);
     char line[1024];
     const size_t *size;
     va_list ap;

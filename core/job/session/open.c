@@ -226,6 +226,7 @@ typedef struct rank_info {
     uint32_t stores;              /* activations=host */
     double host_part;             /* state=host:R; 1 without R */
     uint64_t unit;                /* most bytes of a bucket, where ranks cut them */
+    uint32_t within_host;         /* slices of the parameters within each host; 0 or 1 */
 } rank_info;
 
 static void print_table(const yk_job *job, const rank_info *c)
@@ -353,6 +354,16 @@ static yk_status compare_unit(const yk_job *job, const rank_info *all, yk_error 
     return YK_OK;
 }
 
+static yk_status compare_within(const yk_job *job, const rank_info *all, yk_error *err)
+{
+    static const char *const words[] = {"world", "host"};
+    for (uint32_t r = 1; r < job->team.world; r++)
+        if (all[r].within_host != all[0].within_host)
+            return yk__fail(err, YK_E_ARG, "yk_config.shard_within (--shard-within) is %s on rank 0 (%s) and %s on rank %u (%s): expected "
+                            "the same on all ranks", words[all[0].within_host], all[0].name, words[all[r].within_host], r, all[r].name);
+    return YK_OK;
+}
+
 /* Says once that `params` slices nothing that `gradients` does not. */
 static void note_one_copy(const yk_job *job, const rank_info *all)
 {
@@ -396,6 +407,7 @@ static yk_status exchange_infos(yk_job *job, bool capped, yk_error *err)
     own.host_part = yk__offload_part(job->config.offload);
     own.has_memory = yk__host_serves(job->device);
     own.unit = job->config.shard_unit ? job->config.shard_unit : yk__option_number(YK__OPTION_BUCKET_BYTES);
+    own.within_host = job_stage(job).within_host;
     own.limit = job->config.memory_limit;
     own.free = caps->mem_free ? caps->mem_free : caps->mem_total;
     own.quantum = caps->row_quantum;
@@ -422,7 +434,8 @@ static yk_status exchange_infos(yk_job *job, bool capped, yk_error *err)
         if (job->team.rank == 0 && !job->config.quiet)
             print_table(job, all);
         if (!compare_fixed(job, all, 0, err) && !compare_fixed(job, all, 1, err) && !compare_inference(job, all, err) &&
-            !compare_offload(job, all, err) && !compare_unit(job, all, err) && !make_shares(job, all, &fixed, capped, err))
+            !compare_offload(job, all, err) && !compare_unit(job, all, err) && !compare_within(job, all, err) &&
+            !make_shares(job, all, &fixed, capped, err))
             yk__paces_measure(job, err);
     }
     yk__fixed_free(&fixed);
@@ -612,11 +625,20 @@ static void release_all(yk_job *job)
 
 static yk_job *volatile hung; /* the last job whose device hangs: kept reachable, so leak checkers stay quiet */
 
+/* A fork has a copy of the job, whose threads, connections and shared memory are its parent's: all of it stays. */
+static int close_parents(yk_job *job)
+{
+    yk__log(YK_LOG_ERROR, "error", "%s", yk_error_text(job));
+    return yk_error_status(job) == YK_E_ARG ? 2 : 1;
+}
+
 int yk_close(yk_job *job)
 {
     YK__ACT_HERE(YK__ACT_CALL);
     if (!job)
         return 1;
+    if (yk__job_is_parents(job))
+        return close_parents(job);
     if (yk_ok(job))
         yk__log_flush(job, true);
     yk__log_close(job);

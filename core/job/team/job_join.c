@@ -64,8 +64,12 @@ static void leave_exiting(void)
 
 yk_status yk__join_group(yk__group **group, yk_error *err)
 {
-    if (!yk__launched() && !joined)
+    const bool is_fork = joined && getpid() != joined_by;
+    if (!yk__launched() && (!joined || is_fork))
         return yk__group_solo(group, err);
+    if (is_fork)
+        return yk__fail(err, YK_E_ARG, "this process is a fork of rank %u, which is in the job already: open the job's jobs in the rank, "
+                        "or set YOKE_LAUNCHER=none in the fork for a job of its own", yk__group_rank(joined));
     if (!joined) {
         if (yk__group_join(NULL, &joined, err)) /* under the launcher's name: "rank 1 (cpu:1)" */
             return err->status;

@@ -16,6 +16,7 @@
 #include "core/control/start/variables.h"
 #include "core/io/folder.h"
 #include "core/job/job.h"
+#include "core/job/team/coll_use.h"
 #include "core/job/team/job_join.h"
 #include "core/job/team/rank_device.h"
 #include "core/launch/device_choice.h"
@@ -156,6 +157,7 @@ const char *yk_device_name(const yk_job *job, uint32_t rank)
 
 void yk_barrier(yk_job *job)
 {
+    YK__USE_HERE(job, YK__USE_BARRIER);
     yk_error err = YK_ERROR_INIT;
     if (yk_ok(job) && job->team.world > 1 && yk__group_barrier(job->team.group, &err))
         yk__job_fail(job, &err);
@@ -174,6 +176,7 @@ void yk_print(yk_job *job, const char *fmt, ...)
 
 void yk_make_dir(yk_job *job, const char *dir)
 {
+    YK__USE_HERE(job, YK__USE_MAKE_DIR);
     yk_error err = YK_ERROR_INIT;
     if (!yk_ok(job) || !yk__job_given(job, "yk_make_dir", "dir", dir))
         return;

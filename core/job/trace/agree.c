@@ -24,6 +24,7 @@
 #include "core/run/stage.h"
 
 #define HASH_BITS 22 /* 2 * 22 bits and the largest number of ranks stay below 2^53 */
+#define UPDATE_BITS 20 /* yk__update.sign */
 #define NUMBERS YK__AGREE_SETTINGS
 
 typedef struct agree_part {
@@ -39,10 +40,12 @@ static uint64_t hash_f64(uint64_t h, double v)
     return yk__hash_u64(h, bits);
 }
 
+/* Ranks compare each number; an error shows the first ones. */
 static void part_take(agree_part *part, yk__agree_number number)
 {
     part->hash = hash_f64(hash_f64(part->hash, number.value), number.rest);
-    part->number[part->n++] = number;
+    if (part->n < NUMBERS)
+        part->number[part->n++] = number;
 }
 
 static void part_add(agree_part *part, const char *name, double value)
@@ -81,8 +84,6 @@ static void describe_optimizer(const yk_job *job, agree_part *part)
     if (!opt)
         return;
     const bool adam = opt->rule.kind != YK_OPT_SGD;
-    for (uint32_t i = 1; i < opt->n_group; i++)
-        part->hash = hash_f64(hash_f64(part->hash, opt->group[i].lr_factor), opt->group[i].weight_decay);
     part_add(part, "kind", opt->rule.kind);
     part_add(part, "flags", opt->rule.flags);
     part_add(part, adam ? "beta1" : "momentum", opt->rule.beta1);
@@ -96,6 +97,10 @@ static void describe_optimizer(const yk_job *job, agree_part *part)
     part_add(part, "offload to the host", yk__job_offload(job) + 8 * yk__offload_activations(job->config.offload));
     part_add(part, "part of the state on the host", yk__offload_part(job->config.offload));
     part_add(part, "steps between hashes", job->config.hash_every);
+    for (uint32_t i = 1; i < opt->n_group; i++) {
+        part_add(part, "a group's factor on the rate", opt->group[i].lr_factor);
+        part_add(part, "a group's weight decay", opt->group[i].weight_decay);
+    }
 }
 
 static void describe_rate(const yk_job *job, agree_part *part)
@@ -135,7 +140,10 @@ static void describe_clipping(const yk_job *job, agree_part *part)
 
 static void describe_data(const yk_job *job, agree_part *part)
 {
-    for (size_t i = 0; i < job->n_data && part->n + 3 <= NUMBERS; i++)
+    part_add(part, "calls of yk_set_rows", job->step.rows_set);
+    if (job->step.rows_set)
+        part_add(part, "rows of the global micro batch", (double)job->step.global_rows);
+    for (size_t i = 0; i < job->n_data; i++)
         if (yk__data_trains(job->data[i])) {
             uint64_t epoch, batch;
             yk_data_tell(job->data[i], &epoch, &batch);
@@ -143,9 +151,7 @@ static void describe_data(const yk_job *job, agree_part *part)
             part_add(part, "batch", (double)batch);
             part_add(part, "batches", (double)yk_data_batches(job->data[i]));
         }
-    if (job->step.rows_set && part->n < NUMBERS)
-        part_add(part, "rows of the global micro batch", (double)job->step.global_rows);
-    if (job->step.sampled.used && part->n + 5 <= NUMBERS) {
+    if (job->step.sampled.used) {
         part_add(part, "the sampler's epoch", (double)job->step.sampled.epoch);
         part_add(part, "the sampler's row", (double)job->step.sampled.row);
         part_add(part, "rows of the sampler", (double)job->step.sampled.rows);
@@ -321,6 +327,31 @@ bool yk__agree_check(yk_job *job, const double sum[YK__AGREE_NUMBERS])
         }
     yk__recipes_compared(&job->step.recipes);
     return true;
+}
+
+/* ---- The update ---- */
+
+static void describe_update(const yk_job *job, agree_part *part)
+{
+    memset(part, 0, sizeof *part);
+    describe_rate(job, part);
+    part_add(part, "largest norm", job->clip.norm);
+    part_add(part, "largest value", job->clip.value);
+    part->hash = yk__hash_u64(part->hash, yk__recipes_late(&job->step.recipes));
+}
+
+uint32_t yk__agree_update_sign(const yk_job *job)
+{
+    agree_part part;
+    describe_update(job, &part);
+    return (uint32_t)(yk__hash_u64(YK_HASH_SEED, part.hash) >> (64 - UPDATE_BITS));
+}
+
+void yk__agree_update_tell(yk_job *job)
+{
+    agree_part part;
+    describe_update(job, &part);
+    tell_difference(job, "another update (learning rate, clipping, states assigned after yk_backward)", &part);
 }
 
 bool yk__agree_data(yk_job *job, const char *spec, uint64_t hash, uint32_t n, const yk__agree_number *setting)

@@ -22,6 +22,11 @@ bool yk__agree_numbers(yk_job *job, double number[YK__AGREE_NUMBERS]);
  * the part and the values. Collective in that case. */
 bool yk__agree_check(yk_job *job, const double sum[YK__AGREE_NUMBERS]);
 
+/* Of what an optimizer step does beyond yk_backward: rate, clipping and late assignments, which a program may set after it. The update
+ * compares the sign (yk__update.sign). yk__agree_update_tell fails the job where signs differ, on all ranks. */
+uint32_t yk__agree_update_sign(const yk_job *job);
+void yk__agree_update_tell(yk_job *job);
+
 typedef struct yk__agree_number {
     const char *name;
     double value, rest; /* rest: low bits of a whole number that value lacks; else 0 */

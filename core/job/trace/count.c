@@ -89,7 +89,7 @@ bool yk__count_ranks(yk_job *job)
     const uint32_t n = step->n_counted, agree = n + 3, shard = agree + YK__AGREE_NUMBERS;
     for (uint32_t i = 0; i < n; i++)
         v[i] = step->counted[i].local;
-    v[n] = (double)step->local_rows;
+    v[n] = step->empty ? 0.0 : (double)(step->local_rows - step->padding);
     v[n + 1] = step->empty;
     v[n + 2] = step->norm_values;
     yk__sharding_numbers(job, shard_numbers);
@@ -104,6 +104,12 @@ bool yk__count_ranks(yk_job *job)
         return false;
     if (!yk__batch_norm_check(job, v[n + 2]))
         return false;
+    if (step->rows_set && v[n] > (double)step->global_rows) {
+        yk__job_failf(job, YK_E_ARG, "yk_set_rows: the ranks hold %.0f rows of a global micro batch of %lld: expected each row on one "
+                      "rank. Give each rank its part (yk_split), and as `global` the rows of all ranks", v[n],
+                      (long long)step->global_rows);
+        return false;
+    }
     for (uint32_t i = 0; i < n; i++) {
         step->counted[i].global = v[i];
         yk__scalar_set(job, step->counted[i].scalar, v[i] > 0.0 ? 1.0 / v[i] : 0.0);

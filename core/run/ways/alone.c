@@ -23,7 +23,13 @@ yk_status yk__way_reduces_nothing(yk__params *p, yk_error *err)
 /* In LocalSGD each rank has its own norm; a gradient that is not finite on one stops all. */
 static yk_status norm_single(yk__updater *u, double divisor, double sum[2], yk_error *err)
 {
-    return yk__norm_own(u, divisor, sum, err) ? err->status : yk__exchange_sum(u->params->exchange, &sum[1], 1, err);
+    double own;
+    if (yk__norm_own(u, divisor, sum, err))
+        return err->status;
+    own = sum[0];
+    yk__norm_sum(u, sum, err);
+    sum[0] = own;
+    return err->status;
 }
 
 /* The optimizer's program writes copies in the compute format itself. */

@@ -7,6 +7,7 @@
  * the host have exact squares (core/coll/exact.h) instead, so the norm does not depend on the cut into slices.
  */
 #include <math.h>
+#include <string.h>
 
 #include "core/run/ways/ways.h"
 
@@ -64,23 +65,36 @@ yk_status yk__norm_own(yk__updater *u, double divisor, double sum[2], yk_error *
     return YK_OK;
 }
 
+yk_status yk__norm_sum(yk__updater *u, double sum[2], yk_error *err)
+{
+    double v[2 + YK__SIGN_NUMBERS] = {sum[0], sum[1]};
+    memcpy(v + 2, u->signs, sizeof u->signs);
+    if (yk__exchange_sum(u->params->exchange, v, sizeof v / sizeof *v, err))
+        return err->status;
+    memcpy(sum, v, 2 * sizeof *v);
+    memcpy(u->signs, v + 2, sizeof u->signs);
+    return YK_OK;
+}
+
 /* An excluded rank has no sums of its own, and gets the members' result. */
 yk_status yk__way_norm_on_device(yk__updater *u, double divisor, double sum[2], yk_error *err)
 {
     sum[0] = sum[1] = 0.0;
     if (u->params->exchange->part != YK__PART_EXCLUDED && yk__norm_own(u, divisor, sum, err))
         return err->status;
-    return yk__exchange_sum(u->params->exchange, sum, 2, err);
+    return yk__norm_sum(u, sum, err);
 }
 
 /* sum[1]: the number of parts of 64 elements that are not all finite. A rank adds only when its device is idle. So no transfer reads the
  * block for exchanges after the sum, and ranks with common memory may write it (shared.c). */
 yk_status yk__way_norm_exact(yk__updater *u, double divisor, double sum[2], yk_error *err)
 {
-    double v[YK__EXACT_NUMBERS];
+    double v[YK__EXACT_NUMBERS + YK__SIGN_NUMBERS];
     yk__exact_get(&u->params->squares, v);
-    if (yk__queue_idle(u->params->queue, err) || yk__exchange_sum(u->params->exchange, v, YK__EXACT_NUMBERS, err))
+    memcpy(v + YK__EXACT_NUMBERS, u->signs, sizeof u->signs);
+    if (yk__queue_idle(u->params->queue, err) || yk__exchange_sum(u->params->exchange, v, sizeof v / sizeof *v, err))
         return err->status;
+    memcpy(u->signs, v + YK__EXACT_NUMBERS, sizeof u->signs);
     sum[0] = yk__exact_value(v) / divisor / divisor;
     sum[1] = v[YK__EXACT_WORDS];
     return YK_OK;

@@ -29,6 +29,7 @@ yk_status yk__way_publish_through(yk__updater *u, yk_error *err);
 
 /* The squares of this rank's sums, and the number that are not finite, by its device. */
 yk_status yk__norm_own(yk__updater *u, double divisor, double sum[2], yk_error *err);
+yk_status yk__norm_sum(yk__updater *u, double sum[2], yk_error *err); /* over the members, with the updates' signs */
 /* Brings this rank's gradients of a bucket, or its part of its island's sum, to the block for exchanges. */
 yk_status yk__grads_to_host(yk__params *p, yk__bucket *b, yk_error *err);
 yk_status yk__sums_to_device(yk__params *p, yk__bucket *b, yk_error *err); /* sums of this rank's slice */
