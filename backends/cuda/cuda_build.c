@@ -17,7 +17,7 @@
 
 #include <stdio.h>
 
-/* Loads an image from the kit's cache folder. NULL if the driver refuses the image, and the kit deletes its file. */
+/* Loads an image from the kit's cache folder. If the driver refuses it, module_load returns NULL, and the kit deletes the file. */
 static void *module_load(yk_device *dev, const void *image, size_t bytes)
 {
     CUmodule module = NULL;
@@ -40,7 +40,7 @@ static CUmodule module_built_in(const char *macros, const char *const part[KIT_P
     return rc ? NULL : module;
 }
 
-/* Makes the error for a driver that refuses NVRTC's image, with the versions of the two. */
+/* image_refused makes the error for a driver that refuses NVRTC's image, and names NVRTC's version and the driver's. */
 static yk_status image_refused(CUresult rc)
 {
     const int driver = cuda_driver_version();

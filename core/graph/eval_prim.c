@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Evaluation of the primitives, activations and dropout in float64, a small function each. Tests, yoke-cts and the start-up probe compare
- * devices with it. A plugin computes an operation that its device lacks by it (host->eval_node).
+ * devices with it. A plugin calls it by host->eval_node for an operation that its device lacks.
  *
  * eval.c calls it through the table of operations (op_table.h), with operands read into dense arrays of doubles; any thread. It passes
  * results y filled with zeros, and rounds each result to its type when it writes it to memory. eval_attention.c also calls
- * yk__eval_uniform, for dropout. Sums add in order, and random numbers are
- * those of core/base/philox.c.
+ * yk__eval_uniform, for dropout. Sums add in order, and random numbers come from core/base/philox.c.
  */
 #include "core/graph/graph_internal.h"
 
@@ -84,13 +83,13 @@ static yk_status slope_run(yk__eval *e, double (*slope)(double))
 static double gelu_tanh_slope(double x)
 {
     const double t = tanh(sqrt(2 / PI) * (x + 0.044715 * x * x * x));
-    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * sqrt(2 / PI) * (1 + 3 * 0.044715 * fmin(x * x, 1e36)); /* 1 - t^2 is 0 before that */
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * sqrt(2 / PI) * (1 + 3 * 0.044715 * fmin(x * x, 1e36)); /* fmin avoids 0 * infinity */
 }
 
 SLOPE(gelu_bwd, 0.5 * erfc(-x / sqrt(2)) + x * exp(-0.5 * x * x) / sqrt(2 * PI))
 SLOPE(gelu_tanh_bwd, gelu_tanh_slope(x))
 SLOPE(silu_bwd, sigmoid_of(x) * (1 + x * (1 - sigmoid_of(x))))
-SLOPE(sigmoid_bwd, x * (1 - x)) /* x is f(x) itself, here and below */
+SLOPE(sigmoid_bwd, x * (1 - x)) /* operand 0 of sigmoid_bwd and tanh_bwd is the result f(x), not x */
 SLOPE(tanh_bwd, 1 - x * x)
 
 /* Integers wrap as the machine's do. A float is truncated and clamped to the type's range; NaN gives 0. */
@@ -143,7 +142,7 @@ static yk_status binary_run(yk__eval *e, double (*on_float)(double, double), dou
     return YK_OK;
 }
 
-/* The evaluation of y = f(a, b), over floats and over i32. */
+/* BINARY evaluates y = f(a, b): on_i32 for i32, f for every other type. */
 #define BINARY(name, f, on_i32)                              \
     static double float_##name(double a, double b)           \
     {                                                        \
@@ -161,7 +160,7 @@ static yk_status binary_run(yk__eval *e, double (*on_float)(double, double), dou
 BINARY(add, a + b, wrap_int(a + b))
 BINARY(sub, a - b, wrap_int(a - b))
 BINARY(mul, a * b, wrap_int(a * b))
-BINARY(div, a / b, wrap_int(b ? a / b : 0)) /* truncates; a division by 0 gives 0 */
+BINARY(div, a / b, wrap_int(b ? a / b : 0)) /* i32 division truncates, and gives 0 for a divisor of 0 */
 BINARY(max, isnan(a) ? a : isnan(b) ? b : a > b ? a : b, (double)(a > b ? a : b))
 BINARY(min, isnan(a) ? a : isnan(b) ? b : a < b ? a : b, (double)(a < b ? a : b))
 BINARY(lt, a < b, a < b)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Shape inference of the primitives, of dropout, and of elementwise composites: relu, gelu, gelu_tanh, silu and sigmoid with their
- * gradients, tanh_bwd, and more of one operand. One function serves each group, named by its rows in op_table.h.
+ * gradients, tanh_bwd, and other functions of one operand. One function serves each group, named by its rows in op_table.h.
  * yk__infer (shape.c) calls it after the number of operands and attributes was checked, for the builder (yk__apply) and for the checker.
  * shapes_good (check.c) passes the node's own first result as the requested type and shape.
  *
@@ -159,7 +159,7 @@ bool yk__infer_argmax(yk__shape *s)
     return true;
 }
 
-/* Makers of a copy with a base (yk__copy_into, claim.c, simple.c) make its output, a view of the base, themselves. The checker alone infers
+/* A copy with a base has a view of it as its output, which yk__copy_into, claim.c and simple.c make themselves. The checker alone infers
  * that copy here; alias[0] = 1 says that the output lies in operand 1. */
 bool yk__infer_copy(yk__shape *s)
 {
@@ -203,7 +203,7 @@ bool yk__infer_scatter_add(yk__shape *s)
     return true;
 }
 
-/* attr kh kw sh sw ph pw dh dw over [.., H, W] -> OH, OW */
+/* window_counts computes OH and OW over [.., H, W]; a: kh kw sh sw ph pw dh dw. */
 static bool window_counts(yk__shape *s, const int64_t *a, int64_t h, int64_t w, int64_t out[2])
 {
     out[0] = yk__window_out(h, a[0], a[2], a[4], a[6]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Loss scaling for fp16, one function for each library's rule (PyTorch, DeepSpeed, Megatron). open.c (core/job/session) begins it and
- * window.c (core/job/loop) updates it after each window, in the step thread; equal numbers on all ranks. yoke test compares it with golden
- * tables (tools/check/golden). Tests and updates keep the order of that library's source, as tests compare runs bit for bit.
+ * window.c (core/job/loop) updates it after each window, in the step thread; each rank has equal numbers. yoke test compares it with golden
+ * tables (tools/check/golden). Each function keeps the order of its library's source, because tests compare runs bit for bit.
  */
 #include "core/nn/scaler.h"
 

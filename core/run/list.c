@@ -16,7 +16,7 @@ typedef struct listing {
     const yk__plan *plan;
     const yk__action_row *first;
     yk__list *list;
-    uint32_t sum; /* the sum of a vector under way; YK_NONE: none */
+    uint32_t sum; /* number of the all-reduce action in progress; YK_NONE: none */
 } listing;
 
 static yk_status list_add(listing *state, yk__inst_kind kind, uint32_t at, yk_error *err)
@@ -40,7 +40,8 @@ static yk_status list_add_action(listing *state, yk__inst_kind kind, uint32_t at
     return YK_OK;
 }
 
-/* Adds the one wait for a vector's sum: before the first reader of its result, or before a bucket is summed. */
+/* add_wait adds the wait for an action. A vector's sum gets one wait alone: before the first reader of its result, or before a bucket is
+ * summed. */
 static yk_status add_wait(listing *state, uint32_t at, yk_error *err)
 {
     if (state->plan->action[at].kind == YK__ACTION_ALL_REDUCE) {
@@ -62,7 +63,8 @@ static yk_status add_pulled(listing *state, uint32_t segment, yk_error *err)
     return YK_OK;
 }
 
-/* An action that no segment and no earlier program starts begins before its first reader. */
+/* add_waits adds waits before a reader, except for pulls (add_pulled). It also starts each action there that neither a segment nor an
+ * earlier program started. */
 static yk_status add_waits(listing *state, uint32_t first, uint32_t n, yk_error *err)
 {
     for (uint32_t i = first; i < first + n; i++) {

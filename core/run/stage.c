@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of stages: the words of `--shard`, FSDP's and ZeRO's too, each with the values that lie in slices. A row's slices lie over a
- * host or over all ranks. stage.c also reads `--offload`. yk__stage_read suggests the nearest word; yk__offload_read refuses places that
- * are not built.
+ * The table of stages: the words of `--shard`, FSDP's and ZeRO's too, each with the values that lie in slices. A row's first flag puts
+ * slices over a host instead of over all ranks; its second flag keeps gathered parameters from forward to backward. stage.c also reads
+ * `--offload`. yk__stage_read suggests the nearest word; yk__offload_read refuses places that are not built.
  *
  * core/job reads the user's setting with it when a job opens. `yoke train` and `yoke plan` read configuration files with it. Thread-safe.
  */
@@ -16,9 +16,10 @@
 #include "core/base/word.h"
 
 static const struct {
-    const char *names; /* a list of core/base/word.h with one word */
+    const char *names; /* one word with its other spellings, a list of core/base/word.h */
     yk__stage stage;
 } stages[] = {
+    /* zero0 and no_shard keep no slices in their libraries; here they mean `state`, the stage with the fewest values in slices */
     {"state=zero1=zero0=no_shard=simple", {"state", YK__STAGE_STATE, false, false}},
     {"gradients=zero2=zero_dp_2", {"gradients", YK__STAGE_GRADIENTS, false, false}},
     {"params=zero3=full_shard=zero_dp_3", {"params", YK__STAGE_PARAMS, false, false}},
@@ -114,7 +115,7 @@ yk_status yk__offload_read(const char *text, const char *source, yk__offload *of
         if (part_unbuilt(&p))
             return yk__fail(err, YK_E_ARG, "%s %.300s: not built yet: %s", source, text, part_unbuilt(&p));
         if (part_is(&p, "activations"))
-            continue; /* yk__offload_activations */
+            continue; /* yk__offload_activations reads this part */
         if (!part_is(&p, "params") && part > 0 && part != p.part)
             return yk__fail(err, YK_E_ARG, "%s %.300s: the state has one part: expected one state=.., got two: choose one", source, text);
         part = part_is(&p, "params") ? part : p.part;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * yoke-cts, groups composite, body and guard: the cases of composites (cases*.c) run as they are claimed, and as their bodies. The third
- * group takes small odd sizes, which reveal too wide stores. main.c runs each group in a child process with the device under test open.
+ * yoke-cts, groups composite, body and guard: the cases of composites (cases*.c) run as they are claimed, and as their bodies. The group
+ * guard takes lengths from 1 to 39, most of them no multiple of a vector, which reveal too wide stores. main.c runs each group in a child
+ * process with the device under test open.
  */
 #include <pthread.h>
 #include <string.h>
@@ -39,7 +40,7 @@ static void case_run(cts *c, cts_check *k)
         cts_check_run(c, k);
 }
 
-#define ASKED 256 /* nodes of a graph at most that are asked about */
+#define ASKED 256 /* asker_main asks about no more nodes of a graph */
 
 typedef struct asker {
     cts *c;
@@ -55,7 +56,7 @@ static void *asker_main(void *arg)
     return NULL;
 }
 
-/* The same node gets the same answer: in the thread that plans, asked once more, and in a thread that is new. */
+/* claims_alike checks that a node gets the same answer twice in this thread, and once in a new thread. */
 static bool claims_alike(cts *c, cts_check *k, yk_error *err)
 {
     asker first = {.c = c}, again = {.c = c}, other = {.c = c};
@@ -93,7 +94,7 @@ static void as_claimed(cts *c, cts_check *k, const char *name)
         case_run(c, k);
 }
 
-/* A composite claimed with YK_CLAIM_ACCUMULATE must also add. */
+/* as_added checks that a composite claimed with YK_CLAIM_ACCUMULATE adds its result to its output. */
 static void as_added(cts *c, cts_check *k, const char *name)
 {
     yk_error err = YK_ERROR_INIT;
@@ -117,13 +118,13 @@ void cts_group_composite(cts *c)
 }
 
 /*
- * In bodies, sums are cut into steps that each round to f32, so errors are those of a longer sum. In 16 bits each step rounds to its own
- * type: the effect on the reference is the measure.
+ * A body cuts sums into steps that each round to f32, so as_body allows the error of a sum 16 times as long. Each step of a 16-bit type
+ * rounds to that type, so CTS_NOISE measures the effect of such rounding on the reference.
  */
 static void as_body(cts *c, cts_check *k, const char *name)
 {
     bool low = current_type != YK_F32;
-    if (k->claims) /* about the composite alone */
+    if (k->claims) /* the case tests the composite alone */
         return;
     if (low ? !cts_begin(c, "%s.%s", name, yk__dtype_name(current_type)) : !cts_begin(c, "%s", name))
         return;
@@ -137,7 +138,7 @@ static void as_body(cts *c, cts_check *k, const char *name)
     cts_check_run(c, k);
 }
 
-/* Maps have their bodies in the graph, and optimizers in place have no body that a copy could follow. */
+/* cts_group_body runs maps by the body in their graph, and copies the results of an optimizer's body to its operands. */
 void cts_group_body(cts *c)
 {
     yk_dtype types[4];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares the files of results with the files that a command reads, by inode, so that links and other spellings are found. train.c (for
- * every command that trains or uses a model) and cmd_tokenize.c call it in the main thread, before anything is read.
+ * inputs_keep refuses a command that would write its results over a file that it reads. It compares inodes, which finds links and other
+ * spellings. train.c (for every command that trains or uses a model) and cmd_tokenize.c call it in the main thread, before anything is
+ * read.
  */
 #include "tools/train/inputs.h"
 
@@ -15,7 +16,7 @@
 #include "core/io/folder.h"
 #include "tools/config/apply.h"
 
-/* Names of files that are read in a folder of each kind, as patterns. Other files there may be earlier results. */
+/* Patterns name the files that a command reads in a folder of each kind. Files of other names may be earlier results. */
 #define TOKENIZER_NAMES \
     "config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.txt", "vocab.json", \
         "merges.txt", "chat_template.jinja"
@@ -27,7 +28,7 @@ static const char *const of_images[] = {"*ubyte", "*ubyte.gz", NULL}, *const of_
 static const struct kind {
     const char *name;
     const char *const *names; /* NULL: it reads no folder */
-    bool shards;              /* a pattern is the files that it names, and every file of a folder but lines of a log counts */
+    bool shards;              /* the path may be a glob pattern; in a folder, other names count too, except an empty file or a log */
     bool tables;              /* it reads categories.json beside the file */
 } kinds[] = {
     {"idx", of_images, false, false}, {"cifar10", of_records, false, false}, {"tokens", of_records, true, false},
@@ -54,7 +55,7 @@ static bool file_is_log(const char *path)
     return f && !memcmp(first, head, sizeof first);
 }
 
-/* True if `to` is the input, or a file of these names in it, if that is a folder. */
+/* input_has is true if `to` is the input itself or, in an input that is a folder, a file that the kind reads. */
 static bool input_has(const char *input, const struct kind *kind, const char *to)
 {
     bool has = yk__folder_same(input, to);
@@ -88,7 +89,8 @@ static bool categories_are(const char *table, const char *to)
     return yk__folder_same(path, to);
 }
 
-/* True for a part between '+' of KIND:PATH+PATH, or a file of the options that follow. A path may have a '+' itself. */
+/* spec_has compares `to` with the parts between '+' of KIND:PATH+PATH,OPTION=FILE, each FILE, and a table's categories.json. It tries the
+ * whole path first, as a path may have a '+' itself. */
 static bool spec_has(const char *spec, const char *to)
 {
     const char *at = strchr(spec, ':');
@@ -113,13 +115,13 @@ static bool spec_has(const char *spec, const char *to)
     return false;
 }
 
-/* The option whose input has this file; "a file of settings" for these; NULL if none has it. */
+/* reader_find returns the option whose input has this file, "the settings" for a file of settings, or NULL if no input has it. */
 static const char *reader_find(const yk__cli *cli, const char *to)
 {
     static const struct kind model = {"", of_model, false, false}, tokenizer = {"", of_tokenizer, false, false};
     static const struct {
         const char *option;
-        const struct kind *kind; /* NULL: KIND:PATH says it */
+        const struct kind *kind; /* NULL: the option's text names its kind, KIND:PATH */
     } reads[] = {{"--data", NULL},    {"--eval-data", NULL},       {"--eval-rows", &plain},
                  {"--from", &model}, {"--tokenizer", &tokenizer}, {"--resume-from-checkpoint", &model}};
     const char *file;

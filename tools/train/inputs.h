@@ -6,7 +6,7 @@
 #include "tools/cli.h"
 
 /* Sets *bad after a message if --output, --log or the predictions of --do-predict would replace a file that the command reads: of data,
- * model, tokenizer, checkpoint or settings. In a folder, only files with names of such inputs count. */
+ * model, tokenizer, checkpoint or settings. In a folder, only files with names of such inputs count; of tokens, every file but a log. */
 void inputs_keep(const yk__cli *cli, bool *bad);
 
 #endif

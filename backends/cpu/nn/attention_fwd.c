@@ -23,7 +23,8 @@
 #include "plugins/kit/value.h"
 
 /* Replaces the scores of one row's visible keys, the first `seen`, by exp(score - maximum), then applies dropout. *sum gets their sum
- * before dropout. Returns lse. A row without keys, or with masked keys alone, gets sum 1, as its output is divided by it. */
+ * before dropout. Returns lse. A row without keys, or with masked keys alone, becomes zeros with lse -infinity; its sum is 1, as
+ * forward_block divides by it. */
 static float softmax_row(att_head *head, int64_t i, float *row, int64_t seen, float *sum)
 {
     const att_args *att = head->att;
@@ -51,8 +52,8 @@ static void store_rows(att_head *head, const att_mat *mat, int64_t i0, int64_t n
         head->ctx->isa->vec->from_f32(att_row(head->ctx, mat, head->b, head->h, i0 + r), o + r * att->d, mat->dtype, (size_t)att->d);
 }
 
-/* A block has n queries, at most ATT_BLOCK. Products use the first `most` keys: those that its last query sees, rounded up to whole panels.
- * att_scores has set scores behind a row's visible keys to 0. */
+/* A block has n queries, at most ATT_BLOCK. Products use the first `most` keys: the count that its last query sees, rounded up to whole
+ * panels. att_scores has set scores behind a row's visible keys to 0. */
 static void forward_block(att_head *head, int64_t i0, int64_t n)
 {
     const att_args *att = head->att;
@@ -154,9 +155,9 @@ static size_t ws_place(size_t *at, int64_t bytes)
     return here;
 }
 
-/* Divides a worker's scratch memory. The products share the first part for themselves, as only one runs at a time. back_q needs as
- * much as mix, which has its shape. delta_of converts a row of gO and one of O to f32 in the first two rows at at_o; a block of one query
- * needs room for the second. at_vt has V packed for P V, or in the gradient for gO V^T, a product of the shape of Q K^T. */
+/* Divides a worker's scratch memory. The products take turns in the first part, as only one runs at a time. back_q has the shape of mix, so
+ * it needs no more. delta_of converts a row of gO and one of O to f32 in the first two rows at at_o; a block of one query has too few, so
+ * at_o gets two more. at_vt has V packed for P V, or in the gradient for gO V^T, a product of the shape of Q K^T. */
 static void set_scratch(cpu_build *build, att_args *att, bool bwd)
 {
     int t = att->bf16 ? YK_BF16 : YK_F32; /* with f32, packing widens 16-bit operands */
@@ -219,7 +220,7 @@ void cpu_plan_attention(cpu_build *build, const yk_node *node)
     /* a head is one forward task if heads alone keep all workers busy; else each block is one, and packs K and V again */
     int64_t heads = att->b * att->h, blocks = (att->tq + ATT_BLOCK - 1) / ATT_BLOCK;
     att->split = heads >= 4 * build->workers || heads % build->workers == 0 ? 1 : blocks;
-    /* nanoseconds of a score: 1 for its exponential, 0.04 for each of d, for K and V together; the gradient takes 2.5 times as long */
+    /* a score takes 1 ns for its exponential, 0.04 ns per element of a row for its two products; the gradient takes 2.5 times as long */
     double work = (double)heads * (double)att->tq * (double)att->tk * ((double)att->d * 0.04 + 1.0) * (bwd ? 2.5 : 1.0);
     cpu_emit(build, bwd ? cpu_attention_bwd_step : forward_step, att, work);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums of gradients in slices (`--shard gradients` and `--shard params`): each rank holds sums for its own slices alone. Pieces of a bucket
- * go from the device to the host, over the members by a reduce-scatter, and are added to this rank's sums.
+ * Sums of gradients in slices (`--shard gradients` and `--shard params`): each rank holds sums for its own slices alone. Each piece of a
+ * bucket goes from the device to the host. A reduce-scatter sums it over the members, and part_add adds this rank's slice to its sums.
  *
  * The action `sum_bucket` (core/run/actions.c) starts and waits in each micro batch, and ways/scattered.c ends the window, in the step
  * thread. Three parts of memory take turns, so device, exchange and addition run at once (slice_sums.h).
@@ -15,7 +15,7 @@
 
 /* ---- Memory ---- */
 
-/* The slices of a bucket within a piece of it. */
+/* cut_piece cuts the bucket's slices to the range of the piece. */
 static yk_status cut_piece(const yk__bucket *b, yk__piece *piece, yk_error *err)
 {
     const yk__slices *all = &b->layout.slice;
@@ -110,7 +110,7 @@ static void clear_unwritten(const yk__params *p, const yk__sum_part *part, float
     memset(to + (at - from), 0, (end - at) * sizeof *to);
 }
 
-/* The gradients of the piece are in the block: its sum begins. */
+/* part_post waits until the piece's gradients are on the host, and starts their reduce-scatter. */
 static yk_status part_post(yk__params *p, yk__sum_part *part, yk_error *err)
 {
     float *to = yk__exchange_grads(p->exchange, part_at(p, part));
@@ -122,7 +122,7 @@ static yk_status part_post(yk__params *p, yk__sum_part *part, yk_error *err)
     return yk__exchange_reduce_scatter(p->exchange, part_at(p, part), &part->piece->layout, NULL, &part->done_ns, &part->request, err);
 }
 
-/* Adds this rank's slice of the piece to the sums of the window, or begins them with it. */
+/* part_add adds this rank's slice of the piece to the window's sums, or copies it there if the window has none yet. */
 static void part_add(const yk__params *p, const yk__sum_part *part)
 {
     const yk__bucket *b = part->bucket;
@@ -153,7 +153,7 @@ static yk_status part_finish(yk__params *p, yk__sum_part *part, yk_error *err)
     return YK_OK;
 }
 
-/* The part of piece number `count` less `back`. */
+/* part_before returns the part of the piece started `back` pieces before the next one. */
 static yk__sum_part *part_before(yk__params *p, uint32_t back)
 {
     return &p->summing.part[(p->summing.count + YK__SUM_PARTS - back) % YK__SUM_PARTS];
@@ -169,21 +169,22 @@ static yk_status piece_start(yk__params *p, yk__bucket *b, const yk__piece *piec
     if (lane && yk__queue_get(p->queue, lane, piece->from * sizeof(float), yk__exchange_grads(p->exchange, part_at(p, part)),
                               piece->layout.n * sizeof(float), err))
         return err->status;
-    part->point = p->queue->last_point; /* without gradients, too: the last update may still read the sums */
+    part->point = p->queue->last_point; /* a piece without gradients waits too, as the last update may still read the sums */
     return YK_OK;
 }
 
 yk_status yk__sums_start(yk__params *p, yk__bucket *b, yk_buffer *lane, const bool *written, yk_error *err)
 {
-    if (yk__params_defer(p) && yk__params_await(p, (uint32_t)(b - p->bucket), err)) /* no program has read the bucket, and the host reads */
-        return err->status;                                                         /* its sums */
+    /* part_add changes sums that a late update may still read, if no program has waited for the bucket */
+    if (yk__params_defer(p) && yk__params_await(p, (uint32_t)(b - p->bucket), err))
+        return err->status;
     for (uint32_t i = 0; i < b->n_piece && yk__exchange_grads(p->exchange, 0); i++)
         if (piece_start(p, b, &b->piece[i], lane, written, err))
             return err->status;
     return YK_OK;
 }
 
-/* A device that plans only waits as the run does, as waits decide which memory is free again. */
+/* A device that only plans has no memory for gradients, but waits like a run, as waits decide which memory is free again. */
 yk_status yk__sums_wait(yk__params *p, const yk__bucket *b, yk_error *err)
 {
     if (!yk__exchange_grads(p->exchange, 0))
