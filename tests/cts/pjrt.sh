@@ -26,8 +26,7 @@ result $? "the plugin around IREE's compiler compiles, and scripts/iree-suite as
 
 cpu_fetch || finish
 export YOKE_PJRT="$VENDOR"
-export YOKE_CACHE_DIR="$cache/executables" # both builds run the same ones; the shims' below are compiled each time
-mkdir -p "$YOKE_CACHE_DIR"
+kept_executables
 shim_build
 
 # op, body: each primitive and each composite's body against float64; a type is a word of the text that XLA compiles

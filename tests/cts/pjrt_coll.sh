@@ -7,6 +7,7 @@
 . "$YOKE_SOURCE/tests/cts/pjrt_wheel.sh"
 cpu_fetch || finish
 export YOKE_PJRT="$VENDOR"
+kept_executables
 shim_build
 
 # collectives DEVICES PATTERN TESTS: all of them have run
@@ -25,6 +26,7 @@ if [ "$SANITIZER" = none ]; then # no sanitizer sees XLA's numbers; tests/unit/k
     fi
 fi
 
+export YOKE_CACHE_DIR="$WORK"
 # members_fail CASE WORDS NAME: the fault of one member is one failure of all, with these words, and no hang
 members_fail()
 {

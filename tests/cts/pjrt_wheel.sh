@@ -50,6 +50,13 @@ cpu_fetch()
     fetch lammps-jax-pjrt-cpu 0.11.2 1319390d948b39f69f7dade496b7c385149d9ca6097a6b62114da113216d9ad1
 }
 
+# kept_executables: of the test cache, as both builds run the same ones; the shims' are compiled each time, with YOKE_CACHE_DIR=$WORK
+kept_executables()
+{
+    export YOKE_CACHE_DIR="$cache/executables"
+    mkdir -p "$YOKE_CACHE_DIR"
+}
+
 # shim_build: $WORK/shim.so, a plugin around $VENDOR that is bad in the way PJRT_SHIM says
 shim_build()
 {
