@@ -192,7 +192,7 @@ bool pj_client_memory(const pj_client *c, uint64_t *total, uint64_t *used)
 /* An entry of env_option_overrides (7) with a bool (2): a cast to 16 bits and back rounds, as XLA would else drop it. */
 #define EXACT "xla_allow_excess_precision"
 static const char options_exact[] = "\x3a\x20\x0a\x1a" EXACT "\x12\x02\x10\x00";
-#define OPTIONS_MOST (PJ_DEVICES * 5 + 96)
+#define OPTIONS_MOST (PJ_DEVICES * 10 + 96) /* a negative number takes ten bytes */
 
 /* Adds a number of a proto, in sevens of bits. */
 static void proto_number(char *to, size_t *n, uint64_t value)

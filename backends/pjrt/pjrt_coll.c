@@ -17,6 +17,7 @@
 #include "plugins/kit/plugin.h"
 
 #define CODES 64 /* executables that an island keeps */
+_Static_assert(KIT_ISLAND_MOST <= PJ_DEVICES, "lists of replicas hold all members");
 
 typedef struct pj_island {
     pj_client client; /* of all members */

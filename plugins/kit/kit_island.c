@@ -32,6 +32,7 @@ typedef struct kit_island {
     yk_coll_op op; /* of the member that came first, `first` */
     uint32_t first;
     yk_comm *member[KIT_ISLAND_MOST];
+    bool here[KIT_ISLAND_MOST]; /* the member is at a meeting */
     void *operand[KIT_ISLAND_MOST], *result[KIT_ISLAND_MOST];
     pthread_cond_t changed;
 } kit_island;
@@ -289,7 +290,7 @@ static void island_work(kit_island *of)
     of->arrived = 0;
     of->working = true;
     pthread_mutex_unlock(&islands_lock);
-    const bool good = of->ops->work(of->own, &op, of->ranks, of->operand, of->result, why);
+    const bool good = !op.count || of->ops->work(of->own, &op, of->ranks, of->operand, of->result, why);
     pthread_mutex_lock(&islands_lock);
     of->working = false;
     of->phase += good;
@@ -306,10 +307,13 @@ static bool member_meet(yk_comm *comm, const yk_coll_op *op, void *operand)
     const uint64_t phase = of->phase;
     if (of->left)
         island_fail(of, YK_E_CANCELLED, "a member has left the island of %u", of->ranks);
+    if (of->here[comm->rank])
+        island_fail(of, YK_E_ARG, "member %u of %u gave two collectives at once: give all of them to one queue", comm->rank, of->ranks);
     if (!of->failed)
         op_compare(of, comm, op);
     if (of->failed)
         return false;
+    of->here[comm->rank] = true;
     of->operand[comm->rank] = operand;
     if (++of->arrived == of->ranks)
         island_work(of);
@@ -318,20 +322,22 @@ static bool member_meet(yk_comm *comm, const yk_coll_op *op, void *operand)
         if (of->phase == phase && kit_queue_failed(kit_queue_current()))
             island_fail(of, YK_E_CANCELLED, "the queue of member %u of %u was aborted", comm->rank, of->ranks);
     }
+    of->here[comm->rank] = false;
     return of->phase != phase;
 }
 
-/* In the queue's thread. */
+/* In the queue's thread. Members meet for no elements, too: one that gives another number would else leave the rest waiting. */
 static yk_status job_do(const island_job *j, char why[KIT_WHY])
 {
     yk_comm *comm = j->comm;
     kit_island *of = comm->of;
-    char own[KIT_WHY] = "";
-    void *result = NULL, *operand = of->ops->take(comm->dev, &j->op, of->ranks, own);
+    char own[KIT_WHY] = "no memory for its operand";
+    const bool some = j->op.count > 0;
+    void *result = NULL, *operand = some ? of->ops->take(comm->dev, &j->op, of->ranks, own) : NULL;
     pthread_mutex_lock(&islands_lock);
-    if (!operand)
+    if (some && !operand)
         island_fail(of, YK_E_DEVICE_LOST, "member %u of %u: %s", comm->rank, of->ranks, own);
-    const bool met = operand && member_meet(comm, &j->op, operand);
+    const bool met = (operand || !some) && member_meet(comm, &j->op, operand);
     const yk_status failed = of->failed;
     if (met)
         result = of->result[comm->rank];
@@ -342,7 +348,7 @@ static yk_status job_do(const island_job *j, char why[KIT_WHY])
         of->ops->give(operand);
     if (!met)
         return failed;
-    return of->ops->put(comm->dev, &j->op, of->ranks, result, why) ? YK_OK : YK_E_DEVICE_LOST;
+    return !some || of->ops->put(comm->dev, &j->op, of->ranks, result, why) ? YK_OK : YK_E_DEVICE_LOST;
 }
 
 static void job_end(island_job *j, yk_status s, const char *why)
@@ -361,7 +367,7 @@ static void job_end(island_job *j, yk_status s, const char *why)
 static yk_status job_call(void *arg, char why[KIT_WHY])
 {
     const island_job *j = arg;
-    const yk_status s = j->op.count ? job_do(j, why) : YK_OK;
+    const yk_status s = job_do(j, why);
     job_end(arg, s, why);
     return s;
 }
@@ -405,9 +411,11 @@ yk_status kit_island_run(yk_queue *q, yk_comm *comm, const yk_coll_op *op, uint6
     comm->jobs++;
     pthread_mutex_unlock(&islands_lock);
     s = kit_queue_call(q, op->n_wait, op->wait, job_call, j, point);
-    if (s) {
+    if (s) { /* the queue has failed for good, so this member never comes */
         pthread_mutex_lock(&islands_lock);
+        island_fail(comm->of, s, "the queue of member %u of %u takes no collective", comm->rank, comm->of->ranks);
         comm->jobs--;
+        pthread_cond_broadcast(&comm->of->changed);
         pthread_mutex_unlock(&islands_lock);
         ops->host->free(j);
     }

@@ -291,6 +291,48 @@ START_TEST(test_queue_aborted)
 }
 END_TEST
 
+/* A queue that failed takes no further collective, so the host is told at once, and the other members wait for nothing. */
+START_TEST(test_queue_refuses)
+{
+    members_begin();
+    ck_assert_int_eq(member_run(0, COUNT), YK_OK);
+    ck_assert_int_eq(member_run(2, COUNT), YK_OK);
+    kit_queue_abort(m[1].q, YK_E_CANCELLED);
+    ck_assert_int_eq(member_run(1, COUNT), YK_E_CANCELLED);
+    members_failed("the queue of member 1 of 3 takes no collective", 1);
+}
+END_TEST
+
+/* A collective of no elements is one that all members give, too. */
+START_TEST(test_no_elements)
+{
+    members_begin();
+    ck_assert_int_eq(member_run(0, COUNT), YK_OK);
+    ck_assert_int_eq(member_run(1, 0), YK_OK);
+    ck_assert_int_eq(member_run(2, COUNT), YK_OK);
+    members_failed("all_reduce of 0", MEMBERS);
+}
+END_TEST
+
+/* A member with two queues counts once: it would stand for the one that is missing, whose operand is gone. */
+START_TEST(test_two_queues)
+{
+    yk_queue *more = NULL, *own;
+    members_begin();
+    ck_assert_int_eq(kit_queue_new(&m[0].dev, &queue_ops, &more), YK_OK);
+    ck_assert_int_eq(member_run(0, COUNT), YK_OK);
+    own = m[0].q;
+    m[0].q = more;
+    ck_assert_int_eq(member_run(0, COUNT), YK_OK);
+    m[0].q = own;
+    usleep(50000);
+    ck_assert_int_eq(member_run(1, COUNT), YK_OK);
+    ck_assert_int_eq(member_run(2, COUNT), YK_OK);
+    kit_queue_free(more);
+    members_failed("member 0 of 3 gave two collectives at once", MEMBERS);
+}
+END_TEST
+
 START_TEST(test_abort)
 {
     members_begin();
@@ -382,8 +424,8 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {test_sum,         test_other_shape,   test_take_fails, test_work_fails, test_put_fails,
-                                  test_queue_fails, test_queue_aborted, test_abort,      test_leaves,     test_joins,
-                                  test_refusals};
+    const TTest *const tests[] = {test_sum,         test_other_shape,   test_take_fails,  test_work_fails, test_put_fails,
+                                  test_queue_fails, test_queue_aborted, test_queue_refuses, test_no_elements, test_two_queues,
+                                  test_abort,       test_leaves,        test_joins,       test_refusals};
     return suite_run_all("island", tests, sizeof tests / sizeof *tests, case_start, NULL);
 }
