@@ -2,8 +2,8 @@
 /*
  * Gives the kit the compiled code of a unit, a set of kernels that are compiled together (plugins/kit/units.h). The kit looks in its table
  * and its cache folder (units.c), and gives a cached image to module_load. If both lack the unit, or module_load refuses the image,
- * module_build takes the image that was compiled with the plugin (fatbin.h). If the driver accepts no such image, NVRTC compiles the unit,
- * and the kit keeps NVRTC's image for other processes.
+ * module_build takes the image that was compiled with the plugin (fatbin.h). If the plugin has no such image or the driver refuses it,
+ * NVRTC compiles the unit, and the kit keeps NVRTC's image for other processes.
  *
  * kit_units_get (plugins/kit/units.c) calls module_load and module_build under its lock, while cuda_program.c makes a program. That is in
  * any thread, before the program's first run; other programs may run meanwhile. kit_units_release calls module_release when the device

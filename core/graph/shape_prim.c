@@ -129,7 +129,7 @@ bool yk__infer_dropout(yk__shape *s)
     return yk__shape_float(s, 0) && rng_operands(s, 1, yk__value_count(s->x[0])) && out_like(s, 0, s->x[0]->dtype);
 }
 
-/* yk__shape_dtype gives f32 if the caller requests it for a float result, else the operand's type. */
+/* yk__infer_reduce gives a sum of floats in f32 if the caller requests it; a maximum keeps the operand's type. */
 bool yk__infer_reduce(yk__shape *s)
 {
     const yk_value *x = s->x[0];

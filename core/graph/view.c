@@ -7,7 +7,8 @@
  * yoke-cts call this file's functions. A graph has no lock: the thread that builds a graph makes the calls for it.
  *
  * A view has the root value as its base (never another view), composed strides and an offset. view_make returns the operand or the whole
- * root if the view equals it, so that a root's permutation and its inverse cancel. After a slice the inverse makes a new view.
+ * root if the view equals it, so that a root's permutation and its inverse cancel. A slice's permutation and its inverse make
+ * a view that equals the slice, and is another value.
  */
 #include "core/graph/graph_internal.h"
 

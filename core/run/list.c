@@ -14,7 +14,7 @@
 
 typedef struct listing {
     const yk__plan *plan;
-    const yk__action_row *first;
+    const yk__action_row *first; /* the caller's own rows of kinds of actions, before the engine's */
     yk__list *list;
     uint32_t sum; /* number of the all-reduce action in progress; YK_NONE: none */
 } listing;
@@ -40,8 +40,8 @@ static yk_status list_add_action(listing *state, yk__inst_kind kind, uint32_t at
     return YK_OK;
 }
 
-/* add_wait adds the wait for an action. A vector's sum gets one wait alone: before the first reader of its result, or before a bucket is
- * summed. */
+/* add_wait adds the wait for an action. An all-reduce, a vector's sum, gets one wait alone: before the first reader of its result, or
+ * before a bucket is summed. One is in progress at a time. */
 static yk_status add_wait(listing *state, uint32_t at, yk_error *err)
 {
     if (state->plan->action[at].kind == YK__ACTION_ALL_REDUCE) {
@@ -52,7 +52,7 @@ static yk_status add_wait(listing *state, uint32_t at, yk_error *err)
     return list_add_action(state, YK__INST_WAIT, at, err);
 }
 
-/* Adds the waits for pulls that started early, before the first segment that reads their bucket. */
+/* add_pulled adds the wait for each pull before the first segment that reads its bucket. */
 static yk_status add_pulled(listing *state, uint32_t segment, yk_error *err)
 {
     const yk__plan *plan = state->plan;
@@ -63,8 +63,8 @@ static yk_status add_pulled(listing *state, uint32_t segment, yk_error *err)
     return YK_OK;
 }
 
-/* add_waits adds waits before a reader, except for pulls (add_pulled). It also starts each action there that neither a segment nor an
- * earlier program started. */
+/* add_waits adds waits before a reader, except for pulls (add_pulled). It also starts an action there if no segment and no
+ * earlier program starts it (start_after is YK_NONE). */
 static yk_status add_waits(listing *state, uint32_t first, uint32_t n, yk_error *err)
 {
     for (uint32_t i = first; i < first + n; i++) {

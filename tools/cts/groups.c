@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * yoke-cts, groups composite, body and guard: the cases of composites (cases*.c) run as they are claimed, and as their bodies. The group
- * guard takes lengths from 1 to 39, most of them no multiple of a vector, which reveal too wide stores. main.c runs each group in a child
- * process with the device under test open.
+ * guard takes lengths between multiples of a vector, which reveal too wide stores: k.around checks the bytes around each slot. main.c runs
+ * each group in a child process with the device under test open.
  */
 #include <pthread.h>
 #include <string.h>
@@ -118,8 +118,8 @@ void cts_group_composite(cts *c)
 }
 
 /*
- * A body cuts sums into steps that each round to f32, so as_body allows the error of a sum 16 times as long. Each step of a 16-bit type
- * rounds to that type, so CTS_NOISE measures the effect of such rounding on the reference.
+ * A body cuts sums into steps that each round to f32, so as_body allows the error of a sum 16 times as long. A type other than f32
+ * has 16 bits; each step rounds to it, so CTS_NOISE measures the effect of such rounding on the reference.
  */
 static void as_body(cts *c, cts_check *k, const char *name)
 {
@@ -138,7 +138,8 @@ static void as_body(cts *c, cts_check *k, const char *name)
     cts_check_run(c, k);
 }
 
-/* cts_group_body runs maps by the body in their graph, and copies the results of an optimizer's body to its operands. */
+/* cts_group_body runs each case in each float type as its body (k->inlined), except for a case that tests its composite alone.
+ * cts_check_run runs a map by the body in its graph, and copies the results of an optimizer's body to its operands. */
 void cts_group_body(cts *c)
 {
     yk_dtype types[4];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * inputs_keep refuses a command that would write its results over a file that it reads. It compares inodes, which finds links and other
- * spellings. train.c (for every command that trains or uses a model) and cmd_tokenize.c call it in the main thread, before anything is
- * read.
+ * spellings. train.c (for every command that trains or uses a model) and cmd_tokenize.c call it in the main thread, before they read data
+ * or a model.
  */
 #include "tools/train/inputs.h"
 
@@ -89,8 +89,8 @@ static bool categories_are(const char *table, const char *to)
     return yk__folder_same(path, to);
 }
 
-/* spec_has compares `to` with the parts between '+' of KIND:PATH+PATH,OPTION=FILE, each FILE, and a table's categories.json. It tries the
- * whole path first, as a path may have a '+' itself. */
+/* spec_has compares `to` with the parts between '+' of KIND:PATH+PATH,OPTION=FILE, each FILE, and the categories.json beside the
+ * whole path of a table. It tries the whole path first, as a path may have a '+' itself. */
 static bool spec_has(const char *spec, const char *to)
 {
     const char *at = strchr(spec, ':');

@@ -53,7 +53,7 @@ static void store_rows(att_head *head, const att_mat *mat, int64_t i0, int64_t n
 }
 
 /* A block has n queries, at most ATT_BLOCK. Products use the first `most` keys: the count that its last query sees, rounded up to whole
- * panels. att_scores has set scores behind a row's visible keys to 0. */
+ * panels but to no more keys than there are. att_scores has set scores behind a row's visible keys to 0. */
 static void forward_block(att_head *head, int64_t i0, int64_t n)
 {
     const att_args *att = head->att;
