@@ -42,7 +42,7 @@ static pj_range range_of(const yk_coll_op *op, uint64_t begin, const int64_t *n)
 static bool members_fit(yk_device *const *dev, uint32_t ranks, char why[KIT_WHY])
 {
     for (uint32_t r = 0; r < ranks; r++) {
-        if (!dev[r]->shared || dev[r]->shared != dev[0]->shared)
+        if (r && (!dev[r]->shared || dev[r]->shared != dev[0]->shared))
             return snprintf(why, KIT_WHY, "joining: expected devices of one client, got one of another for member %u of %u: raise "
                             "YOKE_PJRT_CLIENT_DEVICES, the number of devices that a client holds", r, ranks), false;
         for (uint32_t i = 0; i < r; i++)

@@ -3,6 +3,7 @@
  * An island whose members are devices of one process: the common part of yk.coll.1 for a plugin whose library runs a collective for all
  * members in one call. Members come together in the threads of their queues (kit_queue.h); the last one to come runs the collective, and
  * the other ones wait for it. The kit checks that all members ask for the same, and turns the fault of one into the same failure of all.
+ * A member is at one meeting at a time, so its collectives are for one queue, or wait for each other.
  *
  * The kit defines struct yk_comm. A member that waits looks at its own queue every 20 ms, so an aborted queue ends the whole island.
  */

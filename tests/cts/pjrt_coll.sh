@@ -48,6 +48,10 @@ result $? "a wrong number of devices is refused"
 YOKE_PJRT_CLIENT_DEVICES=3 "$YOKE_BUILD/yoke" info >"$WORK/out" 2>&1
 [ "$(grep -c '^ *pjrt:[0-9]' "$WORK/out")" = 3 ]
 result $? "a client of three devices has three"
+PJRT_SHIM=one PJRT_SHIM_REAL="$VENDOR" YOKE_PJRT="$WORK/shim.so:one" YOKE_PJRT_CLIENT_DEVICES=2 "$CTS" --plugin "$PLUGIN" \
+    --only 'extension/coll.broadcast.*' >"$WORK/out" 2>&1
+[ $? = 0 ] && grep -q '^ok 1 - extension/coll.broadcast.1$' "$WORK/out"
+result $? "a client that has one device of the two asked for is an island of one"
 "$CTS" --plugin "$PLUGIN" --only 'extension/coll*' >"$WORK/out" 2>&1
 [ "$(grep -c '^ok.*SKIP.*yk.coll.1 is not offered' "$WORK/out")" = 1 ]
 result $? "a client of one device joins none"

@@ -5,7 +5,7 @@
  * and so do three that append lines to the file PJRT_SHIM_FILE. "cards" has three devices, each in a client of its own, and writes their
  * numbers as clients of them are made. "account" writes each account of a program's memory, five numbers. "cores" writes the number of
  * cores that the caller of a compile may use. "all" knows no option, so each client has all devices that the real plugin has without one.
- * "bare" runs a program of several replicas without its arguments, which the real one refuses.
+ * "one" knows none either, and has one device. "bare" runs a program of several replicas without its arguments, which the real one refuses.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -36,6 +36,16 @@ static pjrt_error *shim_create(void *args)
 
 static const pjrt_named_value wrong = {.size = sizeof wrong, .name = "no such option", .name_size = 14, .type = PJRT_VALUE_INT64,
                                        .value_size = 1};
+
+static pjrt_error *shim_one(void *args)
+{
+    static const pjrt_named_value one = {.size = sizeof one, .name = "cpu_device_count", .name_size = 16, .type = PJRT_VALUE_INT64,
+                                         .value = {.number = 1}, .value_size = 1};
+    pjrt_client_create_args *a = args;
+    a->option = a->n_option ? &wrong : &one;
+    a->n_option = 1;
+    return real_create(args);
+}
 
 static pjrt_error *shim_all(void *args)
 {
@@ -145,6 +155,8 @@ __attribute__((visibility("default"))) const pjrt_api *GetPjrtApi(void)
         table.call[PJRT_CLIENT_CREATE] = shim_each;
     } else if (!strcmp(how, "bare")) {
         table.call[PJRT_LOADED_EXECUTE] = shim_bare;
+    } else if (!strcmp(how, "one")) {
+        table.call[PJRT_CLIENT_CREATE] = shim_one;
     } else if (!strcmp(how, "all")) {
         table.call[PJRT_CLIENT_CREATE] = shim_all;
     } else if (!strcmp(how, "account")) {
