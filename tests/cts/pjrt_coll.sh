@@ -7,6 +7,7 @@
 . "$YOKE_SOURCE/tests/cts/pjrt_wheel.sh"
 cpu_fetch || finish
 export YOKE_PJRT="$VENDOR"
+export YOKE_PJRT_PROBE_MS=60000 # pjrt.sh tests the trial; it took more than 12 s on a machine with a load of 19
 kept_executables
 shim_build
 
