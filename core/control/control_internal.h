@@ -17,7 +17,7 @@
 #include "core/net/tcp.h"
 
 #define YK__CONTROL_MAGIC 0x31626f6a656b6f79ull /* "yokejob1" */
-#define YK__CONTROL_VERSION 9u
+#define YK__CONTROL_VERSION 10u
 #define YK__CONTROL_NAME 96
 #define YK__CONTROL_BEAT_MS 100
 #define YK__CONTROL_OBJECTS 2 /* descriptors in the hello: the control object, the memory object */
