@@ -190,6 +190,8 @@ yk_status yk__updater_run(yk__updater *u, const yk__update *update, yk__updated 
     if (yk__params_reduce(p, err) || judge_gradients(u, update, &done, &factor, err)) {
         out->not_finite = done.not_finite;
         out->unlike = done.unlike;
+        if (done.unlike && p->values != YK__VALUES_UNPUBLISHED)
+            yk__exchange_updating(p->exchange, false); /* an excluded rank that reads comes to the comparison too */
         return err->status;
     }
     yk__exchange_updating(p->exchange, true); /* a wait for excluded ranks within reduce or norm published the update before */
