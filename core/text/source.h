@@ -85,7 +85,8 @@ struct tok_wants {
     struct tok_want {
         struct tok_named token;
         const char *key;
-        bool text; /* no flags are given */
+        bool text;   /* no flags are given */
+        bool preset; /* the class gives it, no file */
     } *want;
     size_t count, cap, named;
     json_t *own; /* a model's tokens: the owner of their keys and texts */

@@ -60,6 +60,10 @@ struct yk__tokenizer {
     char *notes;       /* lines for the user, or NULL */
     const char *class_name; /* the class for tokenizer_config.json of a saved folder, */
     int class_wins;         /* which also overrides a class named there now */
+    struct {
+        const char *key, *token;
+    } presets[3]; /* tokens that no file names and the vocabulary lacks, which the class adds; NULL where it does without */
+    int n_presets;
     struct tok_template single, pair;
     /* WordPiece */
     int lowercase, strip_accents, chinese, clean;

@@ -157,7 +157,7 @@ static yk_status want_put(struct tok_wants *wants, const struct tok_named *token
             return YK_OK;
     if (yk__grow(&wants->want, &wants->cap, wants->count + 1, sizeof *wants->want))
         return yk__fail_mem(err, sizeof *wants->want, "added tokens");
-    wants->want[wants->count++] = (struct tok_want){*token, key, text};
+    wants->want[wants->count++] = (struct tok_want){.token = *token, .key = key, .text = text};
     return YK_OK;
 }
 
@@ -172,17 +172,28 @@ static yk_status value_put(struct tok_source *src, struct tok_wants *wants, cons
     return want_put(wants, &token, key, json_is_string(v), err);
 }
 
-/* The seven names of every class. A text that begins and ends with tokens which the vocabulary lacks is refused elsewhere. */
+/* Appends the token that a class gives. A text that begins and ends with tokens which the vocabulary lacks is refused elsewhere. */
+static yk_status preset_put(const struct tok_source *src, struct tok_wants *wants, const char *key, const char *content, yk_error *err)
+{
+    const size_t before = wants->count;
+    if ((!strcmp(key, "cls_token") || !strcmp(key, "sep_token")) && yk__tok_token_id(src, content) < 0)
+        return YK_OK;
+    if (want_put(wants, &(struct tok_named){.content = content, .id = -1, .flags.special = 1}, key, true, err))
+        return err->status;
+    for (size_t i = before; i < wants->count; i++)
+        wants->want[i].preset = true;
+    return YK_OK;
+}
+
+/* The seven names of every class. */
 static yk_status names_put(struct tok_source *src, struct tok_wants *wants, yk_error *err)
 {
     for (int i = 0; i < N_NAMES; i++) {
         const json_t *map = json_object_get(map_of(src), names[i]), *v = map ? map : json_object_get(src->config, names[i]);
         const char *preset = v ? NULL : preset_of(src, names[i]);
-        const bool ends = !strcmp(names[i], "cls_token") || !strcmp(names[i], "sep_token");
         if (v && value_put(src, wants, names[i], v, map != NULL, err))
             return err->status;
-        if (preset && !(ends && yk__tok_token_id(src, preset) < 0) &&
-            want_put(wants, &(struct tok_named){.content = preset, .id = -1, .flags.special = 1}, names[i], true, err))
+        if (preset && preset_put(src, wants, names[i], preset, err))
             return err->status;
     }
     return YK_OK;
@@ -265,6 +276,22 @@ void yk__tok_wants_free(struct tok_wants *wants)
     yk__free(wants->want);
 }
 
+/* True for a class's token that the vocabulary lacks, if a folder of ours does without: it names those that it has. */
+static bool want_skip(const struct tok_source *src, const struct tok_want *want)
+{
+    yk__tokenizer *tok = src->t;
+    if (!want->preset || yk__tok_token_id(src, want->token.content) >= 0)
+        return false;
+    for (int i = 0; i < N_NAMES && tok->n_presets < (int)(sizeof tok->presets / sizeof tok->presets[0]); i++) {
+        const char *preset = named_value(src, names[i]) ? NULL : preset_of(src, names[i]);
+        if (!preset || strcmp(preset, want->token.content) != 0)
+            continue;
+        tok->presets[tok->n_presets].key = names[i];
+        tok->presets[tok->n_presets++].token = src->ours ? NULL : preset;
+    }
+    return src->ours;
+}
+
 /* Adds the tokens that were no added tokens when there were `before` of them; later flags of a repeated text count. New ones count in the
  * size of the vocabulary only if a text holds them. Models often have no row for such a token, which is padding. */
 yk_status yk__tok_wants_add(const struct tok_source *src, const struct tok_wants *wants, yk_error *err)
@@ -274,6 +301,8 @@ yk_status yk__tok_wants_add(const struct tok_source *src, const struct tok_wants
         struct tok_named token = wants->want[i].token;
         const struct tok_added *there = yk__tok_added_find(src->t, token.content);
         yk__tok_wants_mark(wants, &token);
+        if (want_skip(src, &wants->want[i]))
+            continue;
         if (!(there && there - src->t->added < before) && yk__tok_token_add(src, wants->want[i].key, &token, err))
             return err->status;
     }

@@ -118,6 +118,11 @@ static int settings_put(const yk__tokenizer *tok, json_t *config, bool *changed)
     }
     if (!strcmp(tok->class_name, "GPT2Tokenizer"))
         bad |= key_set(config, "add_prefix_space", json_boolean(tok->prefix_space), changed);
+    for (int i = 0; i < tok->n_presets; i++) { /* earlier versions had none of them in a folder that does not name them */
+        const char *token = tok->presets[i].token;
+        if (!json_object_get(config, tok->presets[i].key))
+            bad |= key_set(config, tok->presets[i].key, token ? json_string(token) : json_null(), changed);
+    }
     return bad;
 }
 

@@ -127,7 +127,10 @@ taken_along() { # the steps behind it are worse, in another output folder; a fur
     from=$out/run.$run
     resumed_best "$out/elsewhere" "$from/checkpoint-15" 10 &&
         grep "the best model so far, of step 10, is $from/checkpoint-best" "$out/err" &&
-        cmp "$out/elsewhere/model.safetensors" "$from/checkpoint-best/model.safetensors" && rm -r "$from" &&
+        cmp "$out/elsewhere/model.safetensors" "$from/checkpoint-best/model.safetensors" &&
+        ln -s "$from/checkpoint-15" "$out/latest" && resumed_best "$out/linked" "$out/latest" 10 &&
+        rm -r "$out/linked/checkpoint-best" && # as after a run that was interrupted
+        resumed_best "$out/linked" "$out/linked/checkpoint-20" 10 && rm -r "$from" &&
         resumed_best "$out/elsewhere" "$out/elsewhere/checkpoint-20" 10 && ! grep "looked for" "$out/err"
 }
 ok "a run that goes on in another folder finds the best model in its checkpoint's" taken_along

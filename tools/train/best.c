@@ -8,10 +8,16 @@
  */
 #include "tools/train/best.h"
 
+#include <jansson.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "core/base/mem.h"
+#include "core/io/json.h"
 
 train_best train_best_read(const yk__cli *cli, bool keeps, bool *bad)
 {
@@ -55,6 +61,12 @@ static void write_best(void *object, const char *dir)
     for (int i = 0; i < METRIC_COUNT; i++)
         if (isfinite(b->result.value[i]))
             fprintf(f, ", \"eval_%s\": %.17g", metric_names[i], b->result.value[i]);
+    json_t *from = b->from[0] ? json_string(b->from) : NULL; /* NULL too for a path that is not UTF-8 */
+    char *folder = from ? yk__json_dump(from, JSON_ENCODE_ANY) : NULL;
+    if (folder)
+        fprintf(f, ", \"folder\": %s", folder);
+    yk__free(folder);
+    json_decref(from);
     fprintf(f, "}\n");
     fclose(f);
 }
@@ -84,6 +96,7 @@ static bool read_best(yk_job *job, metric by, const char *checkpoint, uint64_t s
         best->result.value[i] = yk_settings_real(s, key, NAN);
     }
     best->record = yk_settings_real(s, "record", best->result.value[by]); /* folders of earlier versions lack it */
+    snprintf(best->from, sizeof best->from, "%s", yk_settings_text(s, "folder", ""));
     yk_settings_free(s);
     return same && isfinite(best->result.value[by]);
 }
@@ -98,18 +111,32 @@ static bool is_kept(yk_job *job, const train_best *best, const char *dir)
            kept.result.value[best->by] == best->result.value[best->by];
 }
 
-/* Finds the best model in the folder of the resumed checkpoint, as a run may go on in another output folder. */
+static bool best_is_in(yk_job *job, train_best *best, const char *dir)
+{
+    char real[PATH_MAX];
+    if (!realpath(dir, real) || !is_kept(job, best, real))
+        return false;
+    snprintf(best->from, sizeof best->from, "%s", real);
+    return true;
+}
+
+/* Finds the best model of a run that goes on in another output folder: beside the resumed checkpoint, by its name or a link's target, or
+ * where that one's run knew it to be, as a run copies it at the end alone. */
 static bool best_find(yk_job *job, train_best *best, const char *checkpoint)
 {
+    char known[sizeof best->from], place[sizeof best->from + 4];
     size_t n = strlen(checkpoint);
+    snprintf(known, sizeof known, "%s", best->from);
+    best->from[0] = 0;
     while (n > 1 && checkpoint[n - 1] == '/')
         n--;
     while (n && checkpoint[n - 1] != '/')
         n--;
-    snprintf(best->from, sizeof best->from, "%.*s", n ? (int)n - (n > 1) : 1, n ? checkpoint : ".");
-    if (!is_kept(job, best, best->from))
-        best->from[0] = 0;
-    return best->from[0];
+    snprintf(place, sizeof place, "%.*s", n ? (int)n : 1, n ? checkpoint : ".");
+    if (best_is_in(job, best, place))
+        return true;
+    snprintf(place, sizeof place, "%s/..", checkpoint);
+    return best_is_in(job, best, place) || (known[0] && best_is_in(job, best, known));
 }
 
 void train_best_resume(yk_job *job, train_best *best, const char *checkpoint, uint64_t step, const char *dir)
@@ -126,6 +153,8 @@ void train_best_resume(yk_job *job, train_best *best, const char *checkpoint, ui
         known.kept = known.found && best->save && is_kept(job, &known.best, dir);
         if (known.found && best->save && !known.kept && !known.best.current)
             known.kept = best_find(job, &known.best, checkpoint);
+        else
+            known.best.from[0] = 0;
     }
     yk_broadcast(job, &known, sizeof known, 0);
     if (!yk_ok(job) || !known.found)
@@ -136,8 +165,8 @@ void train_best_resume(yk_job *job, train_best *best, const char *checkpoint, ui
     if (best->save && !known.kept && best->found)
         yk_save(job, path);
     else if (best->from[0] && yk_is_main(job))
-        fprintf(stderr, "yoke train: the best model so far, of step %llu, is %s/checkpoint-best: it is left at the end, unless a later one "
-                "is better\n", (unsigned long long)best->step, best->from);
+        fprintf(stderr, "yoke train: the best model so far, of step %llu, is %s/checkpoint-best: it %s, unless a later one is better\n",
+                (unsigned long long)best->step, best->from, best->load ? "is left at the end" : "stays there");
     else if (!best->found && yk_is_main(job))
         fprintf(stderr, "yoke train: the best model so far, of step %llu, is not in %s: the best one is looked for from here on\n",
                 (unsigned long long)best->step, path);
@@ -190,7 +219,9 @@ bool train_best_load(yk_job *job, train_best *best, const train_result *last, co
     yk_load(job, path);
     best->current = true;
     snprintf(path, sizeof path, "%s/checkpoint-best", dir);
-    if (best->from[0] && yk_ok(job)) /* a run that goes on from this folder finds it here */
+    if (best->from[0] && yk_ok(job)) { /* a run that goes on from this folder finds it here */
+        best->from[0] = 0;
         yk_save(job, path);
+    }
     return yk_ok(job);
 }

@@ -28,9 +28,9 @@ train_best train_best_read(const yk__cli *cli, bool keeps, bool *bad);
 /* Saves the record with every checkpoint; `best` must live as long as the job. */
 void train_best_attach(yk_job *job, train_best *best);
 /* [all] Restores the record of the checkpoint that the job resumed. Without best.json it stays as it is. The best model is
- * dir/checkpoint-best, or this one, which is saved there again, or checkpoint-best beside the resumed one. Else a line says that the search
- * starts from here. `step` is the job's,
- * UINT64_MAX if the checkpoint's run counted steps otherwise. */
+ * dir/checkpoint-best, or this one, which is saved there again, or checkpoint-best beside the resumed one, or
+ * where that one's run knew it to be. Else a line says that the search starts from here. `step` is the job's, UINT64_MAX if the
+ * checkpoint's run counted steps otherwise. */
 void train_best_resume(yk_job *job, train_best *best, const char *checkpoint, uint64_t step, const char *dir);
 /* True after too long without an improvement. */
 bool train_best_is_late(const train_best *best);

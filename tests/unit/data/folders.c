@@ -572,7 +572,9 @@ START_TEST(older_folders_of_ours_open)
         {BERT_JSON, .model = "{\"model_type\":\"bert\",\"yoke_model\":\"bert\"}", .find = "\"lowercase\": true",
          .replace = "\"lowercase\": false", .text = "Hello hello", .ids = "101 100 7592 102"},
         {GPT2_JSON, .model = "{\"model_type\":\"bert\",\"yoke_model\":\"bert\"}", .text = "Hello world", .ids = "15496 995"},
-        {BERT_TXT, .model = "{\"model_type\":\"gpt2\",\"yoke_model\":\"gpt2\"}", .text = "Hello", .ids = "101 7592 102"}};
+        {BERT_TXT, .model = "{\"model_type\":\"gpt2\",\"yoke_model\":\"gpt2\"}", .text = "Hello", .ids = "101 7592 102"},
+        {BERT_TXT, .model = "{\"model_type\":\"bert\",\"yoke_model\":\"bert\"}", .config = "{\"tokenizer_class\":\"BertTokenizer\"}",
+         .find = "[MASK]\n", .replace = "[MASKED]\n", .text = "[MASK]", .ids = "101 1031 7308 1033 102"}};
     char dir[64];
     if (!suite_there("tokenizers") || !suite_there("models"))
         return;
