@@ -72,6 +72,15 @@ told() {
 }
 ok "rank 0 excluded: what it cannot read it is told" told
 
+unlike() { # the ranks in the step compare why they differ with all ranks, and the one that reads waits for the step
+    YOKE_SLOW_RUN_US=40000 timeout 60 "$yoke" launch --devices "slow:0@0 cpu:0! cpu:0!" "$YOKE_BUILD/tests/dist/excluded" \
+        "$out/images" unlike >"$out/m" 2>&1
+    code=$?
+    cat "$out/m"
+    [ $code != 0 ] && [ $code != 124 ] && grep -q "an excluded rank comes to read" "$out/m" && grep -q "largest norm 2, not 1" "$out/m"
+}
+ok "rank 0 excluded: it reads while the others find that they update differently" unlike
+
 forced() {
     steps "$out/c" 40000 "cpu:0 slow:0@0!" 100 || return 1
     grep -q "excluded" "$out/c.out" && return 1

@@ -2,14 +2,17 @@
 /*
  * Reads of a rank that becomes excluded from a step: the loss, as on all ranks, and a value that depends on an exchange. Run by
  * tests/cli/excluded.sh, which makes rank 0 the slow one; prints a line "rank N: .." on every rank.
- *   excluded IDX-DIR loss|value|rows     rows: an evaluation after every 20 steps; the number is of its fewest rows over all ranks
+ *   excluded IDX-DIR loss|value|rows|unlike
+ * rows: an evaluation after every 20 steps; the number is of its fewest rows over all ranks. unlike: from step 150 on the last rank clips
+ * otherwise than the rest, and rank 0 reads a parameter late in that step, when the others compare why they differ.
  */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include <yoke/yoke.h>
 
-enum { STEPS = 400 };
+enum { STEPS = 400, UNLIKE = 150 };
 
 /* The root of how many rows of all ranks are right: it needs the sum over ranks within the step. */
 static yk_t count_right(yk_t logits, yk_t labels)
@@ -44,6 +47,26 @@ static double rows_evaluated(yk_job *job, yk_model *net, yk_data *data)
     return rows;
 }
 
+/* Steps until the ranks' clipping differs. */
+static void unlike_run(yk_job *job, yk_data *data, yk_model *net, yk_opt *opt)
+{
+    static float value[784 * 32];
+    int step = 0;
+    while (yk_ok(job) && step < STEPS)
+        yk_each (batch, job, data) {
+            yk_backward(yk_model_loss(net, &batch, yk_forward(net, &batch)));
+            yk_clip_norm(job, step >= UNLIKE && yk_rank(job) + 1 == yk_world_size(job) ? 2.0f : 1.0f);
+            if (step == UNLIKE && !batch.rows) {
+                fprintf(stderr, "an excluded rank comes to read\n");
+                sleep(2);
+                yk_param_read(yk_param_at(job, 0), value, 784 * 32);
+            }
+            yk_step(opt);
+            if (++step == STEPS)
+                break;
+        }
+}
+
 int main(int argc, char **argv)
 {
     const bool rows = argc > 2 && !strcmp(argv[2], "rows"), loss = rows || (argc > 2 && !strcmp(argv[2], "loss"));
@@ -57,7 +80,9 @@ int main(int argc, char **argv)
     yk_data *test = yk_data_open(job, spec, &(yk_data_config){.global_batch = 64, .eval = true});
     yk_model *net = yk_model_new(job, "mlp", "hidden=32", data);
     yk_opt *opt = yk_adamw(job, &(yk_adam_config){.lr = 1e-3});
-    while (yk_ok(job) && step < STEPS)
+    if (argc > 2 && !strcmp(argv[2], "unlike"))
+        unlike_run(job, data, net, opt);
+    else while (yk_ok(job) && step < STEPS)
         yk_each (batch, job, data) {
             number = step_value(net, opt, &batch, loss, &excluded);
             without += excluded;
