@@ -93,6 +93,7 @@ static const char *part_unbuilt(const offload_part *p)
     return p->part < 1 && part_is(p, "params") ? "the host holds the whole of a slice: params=host" : NULL;
 }
 
+/* params=host alone means state=host,params=host; state+masters=host means state=host. */
 yk_status yk__offload_read(const char *text, const char *source, yk__offload *offload, yk_error *err)
 {
     char copy[2048], *next = copy, *one;

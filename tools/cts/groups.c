@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * yoke-cts, groups composite, body and guard: the cases of composites (cases*.c) run as they are claimed, and as their bodies. The group
- * guard takes lengths between multiples of a vector, which reveal too wide stores: k.around checks the bytes around each slot. main.c runs
- * each group in a child process with the device under test open.
+ * guard takes lengths from 1 to 39. At odd ones, no multiple of a vector, k.around checks the bytes around each slot, which finds stores
+ * that are too wide. main.c runs each group in a child process with the device under test open.
  */
 #include <pthread.h>
 #include <string.h>
