@@ -56,7 +56,8 @@ also = {  # options without which one changes nothing
     "logging-dir": "--report-to csv", "run-name": "--report-to csv", "shard-within": params, "shard-unit": params,
     "prefetch-units": params, "reshard-after-forward": params, "keep-whole": params, "reduce": "--shard gradients"}
 # told by the core when the job is opened, by its own name of the setting
-core = {"shares": "--shares", "shard-parts": "--shard-parts", "shard-unit": "--shard-unit", "bucket-bytes": "YOKE_BUCKET_BYTES"}
+core = {"shares": "--shares", "shard-parts": "--shard-parts", "shard-unit": "--shard-unit",
+        "shard-within": "--shard-within", "bucket-bytes": "YOKE_BUCKET_BYTES"}
 
 def words(name, value):
     return [] if value is None else ["--no-" + name] if value == "!" else ["--" + name] + shlex.split(value)
