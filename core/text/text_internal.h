@@ -62,7 +62,7 @@ struct yk__tokenizer {
     int class_wins;         /* which also overrides a class named there now */
     struct {
         const char *key, *token;
-    } presets[3]; /* tokens that no file names and the vocabulary lacks, which the class adds; NULL where it does without */
+    } presets[3]; /* tokens that no file names and the vocabulary lacks, which the class adds; NULL if it adds none */
     int n_presets;
     struct tok_template single, pair;
     /* WordPiece */

@@ -20,7 +20,7 @@ enum { N_NAMES = sizeof names / sizeof names[0] };
 
 /* ---- Values of the two files ---- */
 
-/* special_tokens_map.json where it counts; else NULL. */
+/* map_of returns special_tokens_map.json, or NULL if the file does not count. */
 static const json_t *map_of(const struct tok_source *src)
 {
     return json_object_get(src->config, "added_tokens_decoder") ? NULL : src->map;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Marks the requests of a function of yoke.h on the user's memory, so that ranks compare the function too (yk__coll_used_by). A sum and a
- * mean, or a maximum and a gather, make equal requests. Of nested functions the outermost counts. Thread rule: that of the job.
+ * mean, or a maximum and a gather, make equal requests. The outermost of nested functions counts. Thread rule: that of the job.
  */
 #ifndef YOKE_CORE_JOB_TEAM_COLL_USE_H
 #define YOKE_CORE_JOB_TEAM_COLL_USE_H
